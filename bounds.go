@@ -1,0 +1,52 @@
+package toolpark
+
+import "time"
+
+// Bounds on what a request, an announcement or a result may hold (spec: identity and HTTP rules, Bounds).
+const (
+	MaxToolInput        = 64 << 10  // bytes of a call's input as canonical JSON
+	MaxAnnouncedTools   = 1 << 20   // bytes of an announcement's tools list
+	MaxAnnouncedDocs    = 64 << 10  // bytes of an announcement's documents list
+	MaxEnvironment      = 64 << 10  // bytes of an announced environment
+	MaxToolDefinitions  = 1 << 20   // bytes of declared tool definitions as canonical JSON
+	MaxResult           = 1 << 20   // bytes of content and structured_content together
+	MaxMetadata         = 64 << 10  // bytes of a result's metadata
+	MaxRunMetadata      = 16 << 10  // bytes of a run's metadata
+	MaxTitle            = 256       // bytes of a result's title or a run's label, one line
+	MaxContentBlocks    = 1000      // blocks in one result
+	MaxCallsPerRound    = 128       // calls in one round
+	MaxStepsPerAppend   = 64        // steps in one append
+	MaxToolCallID       = 128       // characters of a provider's pairing key
+	MaxServedName       = 128       // characters of a served tool name
+	MaxProgressFrame    = 4 << 10   // bytes of one progress frame
+	MaxReportsPerClaim  = 100       // reports staged under one claim; more are rate limited
+	MaxSchema           = 256 << 10 // bytes of one JSON Schema
+	MaxSchemaDepth      = 64        // nesting of one JSON Schema
+	MaxJSONDepth        = 128       // nesting of any other JSON
+	MaxNumberLength     = 1000      // characters of one JSON number
+	MaxNumberExponent   = 1000      // magnitude of one JSON number's exponent
+	MaxRoundsBody       = 16 << 20  // bytes of a request body that authors a round
+	MaxCommitBody       = 8 << 20   // bytes of a request body that commits a result
+	MaxBody             = 2 << 20   // bytes of any other request body
+	MaxPage             = 200       // rows of one page of a list
+	DefaultPage         = 50        // rows of one page when the request names no limit
+	MaxIdempotencyKey   = 64        // printable ASCII characters
+	MaxClaimKey         = 64        // characters
+	MaxDocumentName     = 64        // characters of an announced document's name
+	MaxDocumentSummary  = 1024      // bytes of an announced document's description
+	MaxSchemaComplaints = 10        // reasons named when an input does not match its schema
+)
+
+// Clocks.
+const (
+	MinToolTimeout     = time.Millisecond
+	MaxToolTimeout     = 7 * 24 * time.Hour
+	DefaultToolTimeout = 10 * time.Minute
+	MaxExtension       = time.Hour
+	MaxWait            = time.Minute        // longest long poll
+	VerdictWait        = 10 * time.Second   // how long a request waits for the workflow's verdict
+	IdempotencyTTL     = 24 * time.Hour     // how long an Idempotency-Key is remembered
+	RefusedRunTTL      = 24 * time.Hour     // how long a refused run's refusal is kept
+	RunIdleLimit       = 24 * time.Hour     // an idle run without live tasks completes
+	ProgressInterval   = 250 * time.Millisecond
+)

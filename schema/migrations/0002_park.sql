@@ -1,0 +1,176 @@
+-- Runs, rounds and tasks: what is true of each park. Its workflow holds the time and does the settling.
+
+-- +goose Up
+-- What a run may call, decided once and immutable, stored by content.
+CREATE TABLE frozen_contexts (
+    account_id uuid NOT NULL REFERENCES accounts,
+    hash bytea NOT NULL, -- SHA-256 of the document's bytes
+    document json NOT NULL,
+    PRIMARY KEY (account_id, hash)
+);
+
+CREATE TABLE runs (
+    id uuid PRIMARY KEY,
+    account_id uuid NOT NULL REFERENCES accounts,
+    creator_id uuid NOT NULL,
+    agent_id uuid, -- null when a human made the run
+    status text NOT NULL CHECK (status IN ('accepting', 'refused', 'running', 'stopping', 'completed', 'canceled')),
+    approval_mode text,
+    default_runner_id uuid,
+    context_hash bytea,
+    requested json, -- the configuration asked for, until it is decided
+    refusal json,
+    label text,
+    metadata json NOT NULL DEFAULT '{}',
+    rounds integer NOT NULL DEFAULT 0,
+    appends integer NOT NULL DEFAULT 0,
+    event_seq bigint NOT NULL DEFAULT 0,
+    wake_at timestamptz, -- when the recovery loop nudges the run's workflow
+    wake_attempts integer NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    authored_at timestamptz NOT NULL DEFAULT now(),
+    ended_at timestamptz,
+    FOREIGN KEY (account_id, creator_id) REFERENCES members (account_id, id),
+    FOREIGN KEY (account_id, agent_id) REFERENCES members (account_id, id),
+    FOREIGN KEY (account_id, default_runner_id) REFERENCES executors (account_id, id),
+    FOREIGN KEY (account_id, context_hash) REFERENCES frozen_contexts (account_id, hash)
+);
+CREATE INDEX runs_of_account ON runs (account_id, id);
+CREATE INDEX runs_to_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX runs_refused ON runs (ended_at) WHERE status = 'refused';
+
+CREATE TABLE rounds (
+    run_id uuid NOT NULL REFERENCES runs ON DELETE CASCADE,
+    number integer NOT NULL,
+    account_id uuid NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    settled_at timestamptz,
+    PRIMARY KEY (run_id, number)
+);
+
+CREATE TABLE tasks (
+    run_id uuid NOT NULL REFERENCES runs ON DELETE CASCADE,
+    key text COLLATE "C" NOT NULL,
+    account_id uuid NOT NULL,
+    round integer, -- null for what the append door authored
+    position integer NOT NULL, -- in its round, or in its append
+    generation integer NOT NULL DEFAULT 1,
+    kind text NOT NULL CHECK (kind IN ('tool', 'ask', 'wait')),
+    origin text NOT NULL CHECK (origin IN ('model', 'author', 'kernel')),
+    status text NOT NULL CHECK (status IN ('needs_approval', 'dispatched', 'running', 'awaiting_input',
+        'completed', 'failed', 'canceled', 'timed_out', 'uncertain')),
+    callable_name text, -- as the model spelled it
+    tool_name text, -- as the executor serves it
+    tool_call_id text, -- the provider's pairing key
+    addressed_role text, -- runner, agent_application, tools_provider
+    addressed_to uuid[] NOT NULL DEFAULT '{}', -- who may claim: one executor, or every member of a pool
+    effect_profile json,
+    output_schema_hash bytea,
+    timeout_ms bigint,
+    dispatched_at timestamptz,
+    deadline_at timestamptz, -- the park's clock; a claim restarts it, an extension moves it
+    claimed_by uuid,
+    claimed_at timestamptz,
+    claim_token_hash bytea,
+    claim_shown boolean NOT NULL DEFAULT false, -- the Web UI was told who holds the claim
+    cancel_requested_at timestamptz,
+    next_input integer NOT NULL DEFAULT 1, -- the seq of the next staged input
+    settled_at timestamptz,
+    settled_by text CHECK (settled_by IN ('birth', 'commit', 'cancel', 'expiry', 'termination')),
+    is_error boolean NOT NULL DEFAULT false,
+    error_key text,
+    revision bigint NOT NULL DEFAULT 1, -- bumped by every write a waiter may wait for
+    wake_at timestamptz, -- when the recovery loop nudges the task's workflow; null when settled
+    wake_attempts integer NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (run_id, key),
+    FOREIGN KEY (run_id, round) REFERENCES rounds (run_id, number) ON DELETE CASCADE,
+    CHECK ((settled_at IS NOT NULL) = (status IN ('completed', 'failed', 'canceled', 'timed_out', 'uncertain'))),
+    CHECK (settled_at IS NULL OR wake_at IS NULL),
+    CHECK (settled_at IS NOT NULL OR wake_at IS NOT NULL),
+    CHECK ((claimed_by IS NULL) = (claim_token_hash IS NULL))
+);
+CREATE INDEX tasks_of_round ON tasks (run_id, round, position);
+CREATE INDEX tasks_live ON tasks (run_id) WHERE settled_at IS NULL;
+CREATE INDEX tasks_to_wake ON tasks (wake_at) WHERE wake_at IS NOT NULL;
+
+-- What a task was asked to do, per generation.
+CREATE TABLE task_payloads (
+    run_id uuid NOT NULL,
+    task_key text COLLATE "C" NOT NULL,
+    generation integer NOT NULL,
+    account_id uuid NOT NULL,
+    input json, -- null when the arguments were no JSON object
+    PRIMARY KEY (run_id, task_key, generation),
+    FOREIGN KEY (run_id, task_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE
+);
+
+-- How a task ended, per generation; written once, with its settlement.
+CREATE TABLE task_results (
+    run_id uuid NOT NULL,
+    task_key text COLLATE "C" NOT NULL,
+    generation integer NOT NULL,
+    account_id uuid NOT NULL,
+    content json, -- a list of blocks; null when blank
+    structured_content json,
+    title text,
+    metadata json,
+    error_detail text,
+    rejected_result json, -- a report that broke the announced output schema
+    PRIMARY KEY (run_id, task_key, generation),
+    FOREIGN KEY (run_id, task_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE
+);
+
+-- What somebody wants of a task: staged under the row's lock, judged in order by its workflow.
+CREATE TABLE task_inputs (
+    run_id uuid NOT NULL,
+    task_key text COLLATE "C" NOT NULL,
+    seq integer NOT NULL,
+    generation integer NOT NULL,
+    account_id uuid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('commit', 'cancel', 'terminated')),
+    staged_at timestamptz NOT NULL, -- by the database, after the lock; lateness is judged by this
+    actor_id uuid, -- the executor or member that staged it
+    token_hash bytea,
+    body bytea, -- a report as it came, until it is judged
+    body_hash bytea,
+    verdict json,
+    judged_at timestamptz,
+    PRIMARY KEY (run_id, task_key, seq),
+    FOREIGN KEY (run_id, task_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE
+);
+
+-- What an executor's inbox lists. Only a list to read: who is addressed is on the task.
+CREATE TABLE deliveries (
+    executor_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    task_key text COLLATE "C" NOT NULL,
+    generation integer NOT NULL,
+    account_id uuid NOT NULL,
+    dispatched_at timestamptz NOT NULL,
+    claimed boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (run_id, task_key, executor_id),
+    FOREIGN KEY (run_id, task_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE
+);
+CREATE INDEX deliveries_of_executor ON deliveries (executor_id, dispatched_at, run_id, task_key);
+
+CREATE TABLE events (
+    run_id uuid NOT NULL REFERENCES runs ON DELETE CASCADE,
+    seq bigint NOT NULL,
+    account_id uuid NOT NULL,
+    type text NOT NULL,
+    data json NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (run_id, seq)
+);
+
+-- The last progress frame of each live claim. Losing it on a crash costs nothing.
+CREATE UNLOGGED TABLE progress (
+    run_id uuid NOT NULL,
+    task_key text COLLATE "C" NOT NULL,
+    generation integer NOT NULL,
+    account_id uuid NOT NULL,
+    frame json NOT NULL,
+    updated_at timestamptz NOT NULL,
+    PRIMARY KEY (run_id, task_key)
+);
