@@ -43,10 +43,10 @@ const (
 	MaxToolTimeout     = 7 * 24 * time.Hour
 	DefaultToolTimeout = 10 * time.Minute
 	MaxExtension       = time.Hour
-	MaxWait            = time.Minute        // longest long poll
-	VerdictWait        = 10 * time.Second   // how long a request waits for the workflow's verdict
-	IdempotencyTTL     = 24 * time.Hour     // how long an Idempotency-Key is remembered
-	RefusedRunTTL      = 24 * time.Hour     // how long a refused run's refusal is kept
-	RunIdleLimit       = 24 * time.Hour     // an idle run without live tasks completes
+	MaxWait            = time.Minute      // longest long poll
+	VerdictWait        = 10 * time.Second // how long a request waits for the workflow's verdict
+	IdempotencyTTL     = 24 * time.Hour   // how long an Idempotency-Key is remembered
+	RefusedRunTTL      = 24 * time.Hour   // how long a refused run's refusal is kept
+	RunIdleLimit       = 24 * time.Hour   // an idle run without live tasks completes
 	ProgressInterval   = 250 * time.Millisecond
 )

@@ -64,6 +64,7 @@ CREATE TABLE tasks (
     tool_call_id text, -- the provider's pairing key
     addressed_role text, -- runner, agent_application, tools_provider
     addressed_to uuid[] NOT NULL DEFAULT '{}', -- who may claim: one executor, or every member of a pool
+    target_name text, -- whom an operator reads it is for: the executor's display name when it was accepted
     effect_profile json,
     output_schema_hash bytea,
     timeout_ms bigint,
@@ -91,7 +92,7 @@ CREATE TABLE tasks (
     CHECK ((claimed_by IS NULL) = (claim_token_hash IS NULL))
 );
 CREATE INDEX tasks_of_round ON tasks (run_id, round, position);
-CREATE INDEX tasks_live ON tasks (run_id) WHERE settled_at IS NULL;
+CREATE INDEX tasks_live ON tasks (run_id, round) WHERE settled_at IS NULL;
 CREATE INDEX tasks_to_wake ON tasks (wake_at) WHERE wake_at IS NOT NULL;
 
 -- What a task was asked to do, per generation.

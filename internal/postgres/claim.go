@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"time"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+)
+
+// Admits tells whether an executor is eligible for the run's principal now: not shutting down, and its
+// scope admits the run's agent, or the human who created it. Its credential was checked at the door.
+func Admits(ctx context.Context, tx pgx.Tx, task *LockedTask, executor uuid.UUID) (bool, error) {
+	var admits bool
+	err := tx.QueryRow(ctx, `
+		SELECT NOT e.shutting_down AND CASE
+			WHEN e.kind = 'agent_application' THEN e.agent_id = r.agent_id
+			ELSE e.assignment_scope = 'account_wide' OR e.manager_id = coalesce(p.steward_id, p.id) END
+		FROM runs r
+		JOIN members p ON p.id = coalesce(r.agent_id, r.creator_id)
+		JOIN executors e ON e.account_id = r.account_id AND e.id = $3
+		WHERE r.account_id = $1 AND r.id = $2`, task.AccountID, task.RunID, executor).Scan(&admits)
+	return admits, mapError(err, "judge executor %s", executor)
+}
+
+// Grant gives a locked task to an executor: its clock starts again in full, and its inbox row stays
+// only with the claimant. The recovery loop shows the claim to operators if it lasts.
+func Grant(ctx context.Context, tx pgx.Tx, task *LockedTask, executor uuid.UUID, tokenHash []byte) error {
+	id := task.ID()
+	deadline := task.Now.Add(task.Timeout())
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		UPDATE tasks
+		SET claimed_by = $4, claimed_at = $5, claim_token_hash = $6, claim_shown = false, deadline_at = $7,
+			wake_at = $5::timestamptz + $8::interval, wake_attempts = 0, revision = revision + 1
+		WHERE account_id = $1 AND run_id = $2 AND key = $3`,
+		id.Account, id.Run, id.Key, executor, task.Now, tokenHash, deadline, wakeGrace)
+	batch.Queue(`DELETE FROM deliveries WHERE run_id = $1 AND task_key = $2 AND executor_id <> $3`, id.Run, id.Key, executor)
+	batch.Queue(`UPDATE deliveries SET claimed = true WHERE run_id = $1 AND task_key = $2 AND executor_id = $3`,
+		id.Run, id.Key, executor)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return mapError(err, "grant task %s", id)
+	}
+	task.DeadlineAt, task.ClaimedBy, task.ClaimTokenHash = &deadline, &executor, tokenHash
+	return nil
+}
+
+// Extend moves a locked task's deadline, with the event that says so. The recovery loop's alarm moves
+// along unless something else is due before the old deadline.
+func Extend(ctx context.Context, tx pgx.Tx, task *LockedTask, deadline time.Time) error {
+	id := task.ID()
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		UPDATE tasks
+		SET wake_at = CASE WHEN wake_at >= deadline_at THEN $4::timestamptz + $5::interval ELSE wake_at END,
+			deadline_at = $4, revision = revision + 1
+		WHERE account_id = $1 AND run_id = $2 AND key = $3`, id.Account, id.Run, id.Key, deadline, wakeGrace)
+	batch.Queue(`
+		WITH run AS (
+			UPDATE runs SET event_seq = event_seq + 1 WHERE account_id = $1 AND id = $2 RETURNING event_seq
+		)
+		INSERT INTO events (account_id, run_id, seq, type, data)
+		SELECT $1, $2, event_seq, 'task_deadline_extended',
+			json_build_object('task_key', $3::text, 'generation', $4::int, 'deadline_at', $5::text)
+		FROM run`, id.Account, id.Run, id.Key, task.Generation, deadline.UTC().Format(time.RFC3339Nano))
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return mapError(err, "extend task %s", id)
+	}
+	task.DeadlineAt = &deadline
+	return nil
+}
+
+// Progress keeps the last frame of a live claim. It tells whether the frame was kept: frames that come
+// faster than the interval are dropped.
+func (db *DB) Progress(ctx context.Context, id toolpark.TaskID, generation int, frame []byte) (bool, error) {
+	tag, err := db.Pool.Exec(ctx, `
+		INSERT INTO progress AS p (account_id, run_id, task_key, generation, frame, updated_at)
+		VALUES ($1, $2, $3, $4, $5, clock_timestamp())
+		ON CONFLICT (run_id, task_key) DO UPDATE
+		SET generation = excluded.generation, frame = excluded.frame, updated_at = excluded.updated_at
+		WHERE p.updated_at <= excluded.updated_at - $6::interval`,
+		id.Account, id.Run, id.Key, generation, frame, toolpark.ProgressInterval)
+	return tag.RowsAffected() == 1, mapError(err, "keep progress of task %s", id)
+}

@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"time"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+)
+
+// InboxRow is a live task as its addressee sees it.
+type InboxRow struct {
+	RunID         uuid.UUID
+	WorkspaceID   uuid.UUID
+	TaskKey       string
+	Generation    int
+	ToolName      string
+	ToolInput     jsontext.Value
+	ToolCallID    *string
+	EffectProfile *toolpark.EffectProfile
+	MemberID      uuid.UUID // who created the run
+	MemberHandle  string
+	MemberKind    toolpark.MemberKind
+	Session       jsontext.Value
+	DispatchedAt  time.Time
+	DeadlineAt    time.Time
+	TimeoutMS     int64
+	Claimed       bool
+	AddressedRole toolpark.ExecutorKind
+	AddressedTo   []uuid.UUID
+}
+
+const inboxRows = `
+	SELECT t.run_id, a.workspace_id, t.key AS task_key, t.generation, t.tool_name, p.input AS tool_input, t.tool_call_id,
+		t.effect_profile, m.id AS member_id, m.handle AS member_handle, m.kind AS member_kind, r.metadata AS session,
+		t.dispatched_at, t.deadline_at, t.timeout_ms, t.claimed_by IS NOT NULL AS claimed, t.addressed_role, t.addressed_to
+	FROM tasks t
+	JOIN task_payloads p ON p.run_id = t.run_id AND p.task_key = t.key AND p.generation = t.generation
+	JOIN runs r ON r.id = t.run_id
+	JOIN accounts a ON a.id = r.account_id
+	JOIN members m ON m.id = r.creator_id`
+
+// InboxRow reads the row of one task, as its claimant receives it.
+func (db *DB) InboxRow(ctx context.Context, q Querier, id toolpark.TaskID) (*InboxRow, error) {
+	rows, _ := q.Query(ctx, inboxRows+`
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key)
+	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[InboxRow])
+	return row, mapError(err, "read inbox row %s", id)
+}
+
+// InboxPosition is where a page of an inbox ends.
+type InboxPosition struct {
+	DispatchedAt time.Time
+	RunID        uuid.UUID
+	TaskKey      string
+}
+
+// Inbox lists the live rows of an executor, oldest first.
+func (db *DB) Inbox(ctx context.Context, account, executor uuid.UUID, after InboxPosition, limit int) ([]*InboxRow, error) {
+	rows, _ := db.Pool.Query(ctx, inboxRows+`
+		JOIN deliveries d ON d.run_id = t.run_id AND d.task_key = t.key
+		WHERE d.account_id = $1 AND d.executor_id = $2 AND t.settled_at IS NULL
+			AND (d.dispatched_at, d.run_id, d.task_key) > ($3, $4, $5)
+		ORDER BY d.dispatched_at, d.run_id, d.task_key
+		LIMIT $6`, account, executor, after.DispatchedAt, after.RunID, after.TaskKey, limit)
+	list, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[InboxRow])
+	return list, mapError(err, "list inbox of %s", executor)
+}
+
+// inboxVersion digests (task, generation, claimed) of all live rows of one address.
+const inboxVersion = `md5(coalesce(string_agg(
+	d.run_id::text || '/' || d.task_key || '/' || d.generation || '/' || d.claimed, ',' ORDER BY d.run_id, d.task_key), ''))`
+
+// InboxState reads the version of an inbox, and whether it lists anything unclaimed.
+func (db *DB) InboxState(ctx context.Context, account, executor uuid.UUID) (version string, unclaimed bool, err error) {
+	err = db.Pool.QueryRow(ctx, `
+		SELECT `+inboxVersion+`, coalesce(bool_or(NOT d.claimed), false)
+		FROM deliveries d
+		WHERE d.account_id = $1 AND d.executor_id = $2`, account, executor).Scan(&version, &unclaimed)
+	return version, unclaimed, mapError(err, "read inbox version of %s", executor)
+}
+
+// Listed is one row of an inbox in ids.
+type Listed struct {
+	RunID      uuid.UUID
+	TaskKey    string
+	Generation int
+	Claimed    bool
+}
+
+// Listed lists an executor's whole inbox in ids, oldest first.
+func (db *DB) Listed(ctx context.Context, account, executor uuid.UUID) ([]Listed, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT run_id, task_key, generation, claimed
+		FROM deliveries
+		WHERE account_id = $1 AND executor_id = $2
+		ORDER BY dispatched_at, run_id, task_key`, account, executor)
+	listed, err := pgx.CollectRows(rows, pgx.RowToStructByName[Listed])
+	return listed, mapError(err, "list inbox of %s", executor)
+}

@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json/v2"
+	"errors"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+)
+
+// NewInput is something about to be staged for a task.
+type NewInput struct {
+	Kind      toolpark.InputKind
+	ActorID   *uuid.UUID
+	TokenHash []byte // of a commit's claim
+	Body      []byte // of a commit
+	BodyHash  []byte
+}
+
+// Stage writes an input for a locked task, stamped with the clock that was read under the lock, and
+// asks the recovery loop to look soon in case the signal that follows is lost. It returns the input's
+// sequence number.
+func Stage(ctx context.Context, tx pgx.Tx, task *LockedTask, in NewInput) (int, error) {
+	id := task.ID()
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		INSERT INTO task_inputs (account_id, run_id, task_key, seq, generation, kind, staged_at, actor_id, token_hash,
+			body, body_hash)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		id.Account, id.Run, id.Key, task.NextInput, task.Generation, in.Kind, task.Now, in.ActorID, in.TokenHash,
+		in.Body, in.BodyHash)
+	batch.Queue(`
+		UPDATE tasks
+		SET next_input = next_input + 1, wake_at = $4::timestamptz + $5::interval, wake_attempts = 0,
+			cancel_requested_at = CASE WHEN $6 THEN coalesce(cancel_requested_at, $4) ELSE cancel_requested_at END
+		WHERE account_id = $1 AND run_id = $2 AND key = $3`,
+		id.Account, id.Run, id.Key, task.Now, wakeGrace, in.Kind == toolpark.InputCancel)
+	return task.NextInput, mapError(tx.SendBatch(ctx, batch).Close(), "stage %s for task %s", in.Kind, id)
+}
+
+// StagedReport is a report that was staged under a claim before: its verdict once it was judged.
+type StagedReport struct {
+	Seq     int
+	Verdict *Verdict // nil until it is judged
+}
+
+// FindReport looks for a report with an equal body under the claim's token: equal bodies are one
+// input. It also counts all reports of the claim.
+func FindReport(ctx context.Context, q Querier, id toolpark.TaskID, tokenHash, bodyHash []byte) (*StagedReport, int, error) {
+	var (
+		seq     *int
+		verdict []byte
+		count   int
+	)
+	err := q.QueryRow(ctx, `
+		SELECT count(*), min(seq) FILTER (WHERE body_hash = $5),
+			(array_agg(verdict::text ORDER BY seq) FILTER (WHERE body_hash = $5))[1]
+		FROM task_inputs
+		WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND kind = 'commit' AND token_hash = $4`,
+		id.Account, id.Run, id.Key, tokenHash, bodyHash).Scan(&count, &seq, &verdict)
+	if err != nil || seq == nil {
+		return nil, count, mapError(err, "look for reports of task %s", id)
+	}
+	report := &StagedReport{Seq: *seq}
+	if verdict != nil {
+		report.Verdict = new(Verdict)
+		if err := json.Unmarshal(verdict, report.Verdict); err != nil {
+			return nil, count, err
+		}
+	}
+	return report, count, nil
+}
+
+// Verdict reads what became of a staged input; nil until it is judged.
+func (db *DB) Verdict(ctx context.Context, id toolpark.TaskID, seq int) (*Verdict, error) {
+	var raw []byte
+	err := db.Pool.QueryRow(ctx, `
+		SELECT verdict FROM task_inputs WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND seq = $4`,
+		id.Account, id.Run, id.Key, seq).Scan(&raw)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, NotFound("task")
+	}
+	if err != nil || raw == nil {
+		return nil, mapError(err, "read a verdict of task %s", id)
+	}
+	verdict := new(Verdict)
+	return verdict, json.Unmarshal(raw, verdict)
+}
+
+// StageCancels stages a cancel for every live task of a run, in one statement and without the run's
+// lock: tasks are locked in key order, and those that settled meanwhile are passed over. The stamp is
+// read row by row, after each lock.
+func (db *DB) StageCancels(ctx context.Context, account, run uuid.UUID, actor *uuid.UUID) error {
+	_, err := db.Pool.Exec(ctx, `
+		WITH live AS (
+			SELECT key, generation, next_input, cancel_requested_at FROM tasks
+			WHERE account_id = $1 AND run_id = $2 AND settled_at IS NULL
+			ORDER BY key
+			FOR NO KEY UPDATE
+		), wanted AS (
+			SELECT key, generation, next_input, clock_timestamp() AS at FROM live WHERE cancel_requested_at IS NULL
+		), staged AS (
+			INSERT INTO task_inputs (account_id, run_id, task_key, seq, generation, kind, staged_at, actor_id)
+			SELECT $1, $2, key, next_input, generation, 'cancel', at, $3 FROM wanted
+		)
+		UPDATE tasks t
+		SET next_input = t.next_input + 1, cancel_requested_at = at, wake_at = at, wake_attempts = 0
+		FROM wanted w
+		WHERE t.run_id = $2 AND t.key = w.key`, account, run, actor)
+	return mapError(err, "stage cancels for run %s", run)
+}

@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json/jsontext"
+	"errors"
+	"time"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+)
+
+// Run is a run's row.
+type Run struct {
+	ID              uuid.UUID
+	AccountID       uuid.UUID
+	CreatorID       uuid.UUID
+	AgentID         *uuid.UUID
+	Status          toolpark.RunStatus
+	ApprovalMode    *string
+	DefaultRunnerID *uuid.UUID
+	ContextHash     []byte
+	Requested       jsontext.Value
+	Refusal         jsontext.Value
+	Label           *string
+	Metadata        jsontext.Value
+	Rounds          int
+	Appends         int
+	EventSeq        int64
+	CreatedAt       time.Time
+	AuthoredAt      time.Time
+	EndedAt         *time.Time
+}
+
+const runColumns = `r.id, r.account_id, r.creator_id, r.agent_id, r.status, r.approval_mode, r.default_runner_id,
+	r.context_hash, r.requested, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.created_at,
+	r.authored_at, r.ended_at`
+
+// runReadable holds for the runs that a member may read and write: its creator, its agent, the agent's
+// steward, and the account's human administrators. $1 is the account, $2 the member, $3 whether it is
+// such an administrator.
+const runReadable = `r.account_id = $1 AND ($3 OR r.creator_id = $2 OR r.agent_id = $2
+	OR EXISTS (SELECT FROM members a WHERE a.id = r.agent_id AND a.steward_id = $2))`
+
+func readsAll(m toolpark.Member) bool { return m.Kind == toolpark.Human && m.Role == toolpark.RoleAdmin }
+
+// InsertRun writes a run as accepting; its workflow decides it.
+func InsertRun(ctx context.Context, tx pgx.Tx, r *Run) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO runs (id, account_id, creator_id, agent_id, status, default_runner_id, requested, label, metadata,
+			approval_mode, wake_at)
+		VALUES ($1, $2, $3, $4, 'accepting', $5, $6, $7, $8, $9, clock_timestamp() + $10::interval)`,
+		r.ID, r.AccountID, r.CreatorID, r.AgentID, r.DefaultRunnerID, r.Requested, r.Label, r.Metadata,
+		r.ApprovalMode, wakeGrace)
+	return mapError(err, "write run %s", r.ID)
+}
+
+// Run reads a run that the member may read; any other is not_found.
+func (db *DB) Run(ctx context.Context, m toolpark.Member, id uuid.UUID) (*Run, error) {
+	rows, _ := db.Pool.Query(ctx, `SELECT `+runColumns+` FROM runs r WHERE `+runReadable+` AND r.id = $4`,
+		m.Account, m.ID, readsAll(m), id)
+	run, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Run])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, NotFound("run")
+	}
+	return run, mapError(err, "read run %s", id)
+}
+
+// RunsPage lists the runs a member may read, newest first; refused runs are in no list.
+func (db *DB) RunsPage(ctx context.Context, m toolpark.Member, before *uuid.UUID, limit int) ([]*Run, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT `+runColumns+` FROM runs r
+		WHERE `+runReadable+` AND r.status <> 'refused' AND ($4::uuid IS NULL OR r.id < $4)
+		ORDER BY r.id DESC
+		LIMIT $5`, m.Account, m.ID, readsAll(m), before, limit)
+	runs, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[Run])
+	return runs, mapError(err, "list runs")
+}
+
+// RunFacts is what a run's tasks say about it.
+type RunFacts struct {
+	Counts  map[toolpark.Status]int
+	Touched []TouchedRunner
+}
+
+// TouchedRunner is evidence that an effect may have happened on an executor: it claimed calls that write.
+type TouchedRunner struct {
+	ExecutorID uuid.UUID
+	Tasks      int
+}
+
+// RunFacts counts the tasks of each run by status, and the claimed writes by executor, for all of the
+// given runs at once.
+func (db *DB) RunFacts(ctx context.Context, account uuid.UUID, runs []uuid.UUID) (map[uuid.UUID]*RunFacts, error) {
+	facts := make(map[uuid.UUID]*RunFacts, len(runs))
+	for _, id := range runs {
+		facts[id] = &RunFacts{Counts: map[toolpark.Status]int{}}
+	}
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT run_id, status, CASE WHEN effect_profile->>'kind' = 'write' THEN claimed_by END, count(*)
+		FROM tasks
+		WHERE account_id = $1 AND run_id = ANY($2)
+		GROUP BY 1, 2, 3
+		ORDER BY 1, 3, 2`, account, runs)
+	var (
+		run     uuid.UUID
+		status  toolpark.Status
+		claimed *uuid.UUID
+		count   int
+	)
+	_, err := pgx.ForEachRow(rows, []any{&run, &status, &claimed, &count}, func() error {
+		f := facts[run]
+		f.Counts[status] += count
+		if claimed == nil {
+			return nil
+		}
+		if n := len(f.Touched); n > 0 && f.Touched[n-1].ExecutorID == *claimed {
+			f.Touched[n-1].Tasks += count
+			return nil
+		}
+		f.Touched = append(f.Touched, TouchedRunner{ExecutorID: *claimed, Tasks: count})
+		return nil
+	})
+	return facts, mapError(err, "count tasks")
+}
+
+// ContextDocument reads a frozen context by its hash.
+func (db *DB) ContextDocument(ctx context.Context, account uuid.UUID, hash []byte) (jsontext.Value, error) {
+	var document jsontext.Value
+	err := db.Pool.QueryRow(ctx, `SELECT document FROM frozen_contexts WHERE account_id = $1 AND hash = $2`,
+		account, hash).Scan(&document)
+	return document, mapError(err, "read frozen context %x", hash)
+}
+
+// AcceptRun freezes the context and lets the run begin. The run must be locked and accepting.
+func AcceptRun(ctx context.Context, tx pgx.Tx, run *LockedRun, hash []byte, document jsontext.Value) error {
+	batch := &pgx.Batch{}
+	batch.Queue(`INSERT INTO frozen_contexts (account_id, hash, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		run.AccountID, hash, document)
+	batch.Queue(`
+		UPDATE runs SET status = 'running', context_hash = $3, requested = NULL, wake_at = NULL, wake_attempts = 0,
+			authored_at = clock_timestamp()
+		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, hash)
+	queueRunEvent(batch, run, "run_accepted", `{}`)
+	return mapError(tx.SendBatch(ctx, batch).Close(), "accept run %s", run.ID)
+}
+
+// RefuseRun keeps the refusal and nothing else; the run's Idempotency-Key is free again.
+func RefuseRun(ctx context.Context, tx pgx.Tx, run *LockedRun, refusal jsontext.Value) error {
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		UPDATE runs SET status = 'refused', refusal = $3, requested = NULL, wake_at = NULL,
+			ended_at = clock_timestamp()
+		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, refusal)
+	batch.Queue(`DELETE FROM idempotency_keys WHERE account_id = $1 AND run_id = $2`, run.AccountID, run.ID)
+	return mapError(tx.SendBatch(ctx, batch).Close(), "refuse run %s", run.ID)
+}
+
+// HasLiveTask tells whether any task of the locked run has not settled.
+func HasLiveTask(ctx context.Context, tx pgx.Tx, run *LockedRun) (bool, error) {
+	var live bool
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM tasks WHERE run_id = $1 AND settled_at IS NULL)`, run.ID).Scan(&live)
+	return live, mapError(err, "look for live tasks of run %s", run.ID)
+}
+
+// SetRunStatus moves a locked run to stopping or to its end, with the event that says so. Its workflow
+// is nudged at once, and by the recovery loop if that is lost.
+func SetRunStatus(ctx context.Context, tx pgx.Tx, run *LockedRun, status toolpark.RunStatus) error {
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		UPDATE runs SET status = $3, wake_at = clock_timestamp() + $4::interval,
+			ended_at = CASE WHEN $5 THEN clock_timestamp() END
+		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, status, wakeGrace, status.Terminal())
+	queueRunEvent(batch, run, "run_status", `{"status":"`+string(status)+`"}`)
+	return mapError(tx.SendBatch(ctx, batch).Close(), "move run %s to %s", run.ID, status)
+}
+
+// RunSleeps records that the run's workflow has seen the run as it is.
+func RunSleeps(ctx context.Context, tx pgx.Tx, run *LockedRun) error {
+	_, err := tx.Exec(ctx, `UPDATE runs SET wake_at = NULL, wake_attempts = 0 WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID)
+	return mapError(err, "put run %s to sleep", run.ID)
+}
+
+func queueRunEvent(batch *pgx.Batch, run *LockedRun, kind, data string) {
+	batch.Queue(`
+		WITH told AS (
+			INSERT INTO events (account_id, run_id, seq, type, data) VALUES ($1, $2, $3, $4, $5)
+		)
+		UPDATE runs SET event_seq = $3 WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID, run.EventSeq+1, kind, jsontext.Value(data))
+}
+
+// byteaText is the text form of a bytea, for a parameter that travels inside JSON.
+func byteaText(b []byte) *string {
+	s := `\x` + hex.EncodeToString(b)
+	return &s
+}

@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"errors"
+	"time"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+)
+
+// wakeGrace is how long a task's workflow has to act by itself before the recovery loop nudges it.
+const wakeGrace = 5 * time.Second
+
+const taskColumns = `t.account_id, t.run_id, t.key, t.round, t.position, t.generation, t.kind, t.origin, t.status,
+	t.callable_name, t.tool_name, t.tool_call_id, t.addressed_role, t.addressed_to, t.target_name, t.effect_profile,
+	t.output_schema_hash, t.timeout_ms, t.dispatched_at, t.deadline_at, t.claimed_by, t.claimed_at,
+	t.claim_token_hash, t.claim_shown, t.cancel_requested_at, t.next_input, t.settled_at, t.settled_by, t.is_error,
+	t.error_key, t.revision, t.created_at`
+
+// LockedTask is a task's row under its lock, with the clock and what is staged, both read by a
+// statement of their own after the lock: one clever UPDATE would stamp before the lock wait, or not
+// see what the lock's last holder staged (spec: locks and clocks).
+type LockedTask struct {
+	toolpark.Task
+	Now    time.Time
+	Inputs []toolpark.Input // staged and not judged, in the order of their staging
+}
+
+// LockTask locks a task's row. It answers not_found when there is none in the account.
+func LockTask(ctx context.Context, tx pgx.Tx, id toolpark.TaskID) (*LockedTask, error) {
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		SELECT `+taskColumns+`
+		FROM tasks t
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3
+		FOR NO KEY UPDATE`, id.Account, id.Run, id.Key)
+	batch.Queue(`SELECT clock_timestamp()`)
+	batch.Queue(`
+		SELECT seq, generation, kind, staged_at, actor_id, body
+		FROM task_inputs
+		WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND judged_at IS NULL
+		ORDER BY seq`, id.Account, id.Run, id.Key)
+	results := tx.SendBatch(ctx, batch)
+	defer func() { _ = results.Close() }()
+
+	rows, _ := results.Query()
+	task, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[toolpark.Task])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, NotFound("task")
+	}
+	if err != nil {
+		return nil, mapError(err, "lock task %s", id)
+	}
+	locked := &LockedTask{Task: task}
+	if err := results.QueryRow().Scan(&locked.Now); err != nil {
+		return nil, mapError(err, "read the clock")
+	}
+	rows, _ = results.Query()
+	locked.Inputs, err = pgx.CollectRows(rows, pgx.RowToStructByName[toolpark.Input])
+	return locked, mapError(err, "read what is staged for task %s", id)
+}
+
+// NotFound is the answer for what does not exist, or exists in another account or run: they read alike.
+func NotFound(what string) *toolpark.Error {
+	return toolpark.Errorf(toolpark.CodeNotFound, "There is no such %s.", what)
+}
+
+// Task reads a task's row without locking it.
+func (db *DB) Task(ctx context.Context, id toolpark.TaskID) (*toolpark.Task, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT `+taskColumns+`
+		FROM tasks t
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key)
+	task, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[toolpark.Task])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, NotFound("task")
+	}
+	return task, mapError(err, "read task %s", id)
+}
+
+// TaskDetail is a task with what it was asked and, once settled, what came of it.
+type TaskDetail struct {
+	toolpark.Task
+	Input             jsontext.Value
+	Content           jsontext.Value
+	StructuredContent jsontext.Value
+	Title             *string
+	Metadata          jsontext.Value
+	ErrorDetail       *string
+	RejectedResult    jsontext.Value
+}
+
+const taskDetails = `
+	SELECT ` + taskColumns + `, p.input, r.content, r.structured_content, r.title, r.metadata, r.error_detail,
+		r.rejected_result
+	FROM tasks t
+	LEFT JOIN task_payloads p ON p.run_id = t.run_id AND p.task_key = t.key AND p.generation = t.generation
+	LEFT JOIN task_results r ON r.run_id = t.run_id AND r.task_key = t.key AND r.generation = t.generation`
+
+// TaskDetail reads one task whole.
+func (db *DB) TaskDetail(ctx context.Context, id toolpark.TaskID) (*TaskDetail, error) {
+	rows, _ := db.Pool.Query(ctx, taskDetails+`
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key)
+	task, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[TaskDetail])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, NotFound("task")
+	}
+	return task, mapError(err, "read task %s", id)
+}
+
+// RoundDetail reads every task of a round whole, in call order. It answers not_found for a round that
+// was never opened.
+func (db *DB) RoundDetail(ctx context.Context, account, run uuid.UUID, number int) ([]*TaskDetail, error) {
+	rows, _ := db.Pool.Query(ctx, taskDetails+`
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.round = $3
+		ORDER BY t.position`, account, run, number)
+	tasks, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[TaskDetail])
+	if err == nil && len(tasks) == 0 {
+		return nil, NotFound("round")
+	}
+	return tasks, mapError(err, "read round %s/%d", run, number)
+}
+
+// RoundSettled tells whether every task of the round has settled. It answers not_found for a round
+// that was never opened.
+func (db *DB) RoundSettled(ctx context.Context, account, run uuid.UUID, number int) (bool, error) {
+	var settled bool
+	err := db.Pool.QueryRow(ctx, `
+		SELECT NOT EXISTS (SELECT FROM tasks WHERE run_id = $2 AND round = $3 AND settled_at IS NULL)
+		FROM rounds WHERE account_id = $1 AND run_id = $2 AND number = $3`, account, run, number).Scan(&settled)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, NotFound("round")
+	}
+	return settled, mapError(err, "read round %s/%d", run, number)
+}
+
+// TasksPage lists a run's tasks without inputs and results, by key.
+func (db *DB) TasksPage(ctx context.Context, account, run uuid.UUID, after string, limit int) ([]toolpark.Task, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT `+taskColumns+`
+		FROM tasks t
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key > $3
+		ORDER BY t.key
+		LIMIT $4`, account, run, after, limit)
+	tasks, err := pgx.CollectRows(rows, pgx.RowToStructByName[toolpark.Task])
+	return tasks, mapError(err, "list tasks of run %s", run)
+}

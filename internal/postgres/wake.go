@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+)
+
+// wakeBackoff pushes an alarm out while its task is being nudged: 1 s doubling to 10 s.
+const wakeBackoff = `least(interval '10 seconds', interval '1 second' * power(2, least(wake_attempts, 4)))`
+
+// DueTasks takes at most limit tasks whose alarm is over and pushes their alarms out, so that no other
+// process takes them too. One partial index covers what was authored and never started, staged and
+// never judged, claimed and never shown, overdue, and orphaned.
+func (db *DB) DueTasks(ctx context.Context, limit int) ([]*toolpark.Task, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		WITH due AS (
+			SELECT run_id, key FROM tasks
+			WHERE wake_at < clock_timestamp()
+			ORDER BY wake_at
+			LIMIT $1
+			FOR UPDATE SKIP LOCKED
+		)
+		UPDATE tasks t SET wake_at = clock_timestamp() + `+wakeBackoff+`, wake_attempts = wake_attempts + 1
+		FROM due
+		WHERE t.run_id = due.run_id AND t.key = due.key
+		RETURNING `+taskColumns, limit)
+	tasks, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[toolpark.Task])
+	return tasks, mapError(err, "look for tasks to wake")
+}
+
+// RunRef names a run.
+type RunRef struct {
+	AccountID uuid.UUID
+	ID        uuid.UUID
+}
+
+// DueRuns is DueTasks for runs: accepting, stopping or ended, and their workflow has not noticed.
+func (db *DB) DueRuns(ctx context.Context, limit int) ([]RunRef, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		WITH due AS (
+			SELECT id FROM runs
+			WHERE wake_at < clock_timestamp()
+			ORDER BY wake_at
+			LIMIT $1
+			FOR UPDATE SKIP LOCKED
+		)
+		UPDATE runs r SET wake_at = clock_timestamp() + `+wakeBackoff+`, wake_attempts = wake_attempts + 1
+		FROM due
+		WHERE r.id = due.id
+		RETURNING r.account_id, r.id`, limit)
+	runs, err := pgx.CollectRows(rows, pgx.RowToStructByName[RunRef])
+	return runs, mapError(err, "look for runs to wake")
+}
+
+// LiveTasks reads those of the named tasks that have not settled, whatever their account: the recovery
+// loop asks it about workflows it found closed.
+func (db *DB) LiveTasks(ctx context.Context, runs []uuid.UUID, keys []string) ([]*toolpark.Task, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT `+taskColumns+`
+		FROM unnest($1::uuid[], $2::text[]) AS w(run_id, key)
+		JOIN tasks t ON t.run_id = w.run_id AND t.key = w.key
+		WHERE t.settled_at IS NULL`, runs, keys)
+	tasks, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[toolpark.Task])
+	return tasks, mapError(err, "look for live tasks")
+}
+
+// OpenRuns reads those of the named runs that have not ended.
+func (db *DB) OpenRuns(ctx context.Context, ids []uuid.UUID) ([]RunRef, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT account_id, id FROM runs
+		WHERE id = ANY($1) AND status NOT IN ('refused', 'completed', 'canceled')`, ids)
+	runs, err := pgx.CollectRows(rows, pgx.RowToStructByName[RunRef])
+	return runs, mapError(err, "look for open runs")
+}
+
+// Sweep deletes what has outlived its use, a bounded number of rows at a time: Idempotency-Keys and
+// refusals of a day ago.
+func (db *DB) Sweep(ctx context.Context, limit int) error {
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		DELETE FROM idempotency_keys WHERE ctid IN (
+			SELECT ctid FROM idempotency_keys WHERE created_at < now() - $1::interval LIMIT $2)`,
+		toolpark.IdempotencyTTL, limit)
+	batch.Queue(`
+		DELETE FROM runs WHERE id IN (
+			SELECT id FROM runs WHERE status = 'refused' AND ended_at < now() - $1::interval LIMIT $2)`,
+		toolpark.RefusedRunTTL, limit)
+	return mapError(db.Pool.SendBatch(ctx, batch).Close(), "sweep")
+}

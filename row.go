@@ -1,0 +1,88 @@
+package toolpark
+
+import (
+	"slices"
+	"time"
+	"uuid"
+)
+
+// Task is a task's row: where it stands, who may take it, and its clocks. What it was asked and what
+// came of it are read apart.
+type Task struct {
+	AccountID         uuid.UUID
+	RunID             uuid.UUID
+	Key               string
+	Round             *int // nil for what the append door authored
+	Position          int
+	Generation        int
+	Kind              TaskKind
+	Origin            Origin
+	Status            Status
+	CallableName      *string // as the model spelled it
+	ToolName          *string // as the executor serves it
+	ToolCallID        *string // the provider's pairing key
+	AddressedRole     *ExecutorKind
+	AddressedTo       []uuid.UUID // who may claim: one executor, or every member of a pool
+	TargetName        *string
+	EffectProfile     *EffectProfile
+	OutputSchemaHash  []byte
+	TimeoutMS         *int64
+	DispatchedAt      *time.Time
+	DeadlineAt        *time.Time
+	ClaimedBy         *uuid.UUID
+	ClaimedAt         *time.Time
+	ClaimTokenHash    []byte
+	ClaimShown        bool
+	CancelRequestedAt *time.Time
+	NextInput         int
+	SettledAt         *time.Time
+	SettledBy         *SettledBy
+	IsError           bool
+	ErrorKey          *string
+	Revision          int64
+	CreatedAt         time.Time
+}
+
+// SettledBy says what ended a task.
+type SettledBy string
+
+const (
+	ByBirth       SettledBy = "birth" // it could not be accepted; it never had a workflow
+	ByCommit      SettledBy = "commit"
+	ByCancel      SettledBy = "cancel"
+	ByExpiry      SettledBy = "expiry"
+	ByTermination SettledBy = "termination" // its workflow was terminated by hand
+)
+
+// ID names the task.
+func (t *Task) ID() TaskID { return TaskID{Account: t.AccountID, Run: t.RunID, Key: t.Key} }
+
+// Addresses tells whether the executor may claim the task, or could have before another did.
+func (t *Task) Addresses(executor uuid.UUID) bool { return slices.Contains(t.AddressedTo, executor) }
+
+// Timeout is how long a claim of the task may last before it is extended.
+func (t *Task) Timeout() time.Duration {
+	if t.TimeoutMS == nil {
+		return DefaultToolTimeout
+	}
+	return time.Duration(*t.TimeoutMS) * time.Millisecond
+}
+
+// InputKind is what a staged input asks of a task.
+type InputKind string
+
+const (
+	InputCommit     InputKind = "commit"     // an executor's report
+	InputCancel     InputKind = "cancel"     // a member, a forced stop or an operator wants it to end
+	InputTerminated InputKind = "terminated" // its workflow was terminated by hand
+)
+
+// Input is something staged for a task and not yet judged.
+type Input struct {
+	Seq        int
+	Generation int
+	Kind       InputKind
+	StagedAt   time.Time // by the database, after the row's lock
+	ActorID    *uuid.UUID
+	Body       []byte // a report as it came
+}
