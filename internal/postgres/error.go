@@ -23,7 +23,7 @@ func mapError(err error, format string, args ...any) error {
 	}
 	err = fmt.Errorf(format+": %w", append(args, err)...)
 	if transient(err) {
-		return toolpark.Errorf(toolpark.CodeUnavailable, "the database does not answer now; try again").Because(err)
+		return toolpark.Errorf(toolpark.CodeUnavailable, "The database does not answer now; try again.").Because(err)
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func ClaimKey(ctx context.Context, tx pgx.Tx, account, owner uuid.UUID, key stri
 		return nil, mapError(err, "read idempotency key")
 	case !bytes.Equal(hash, requestHash):
 		return nil, toolpark.Errorf(toolpark.CodeIdempotencyMismatch,
-			"this Idempotency-Key was used for another request in the last 24 hours; use a fresh key")
+			"This Idempotency-Key was used for another request in the last 24 hours; use a fresh one.")
 	case replay.Status == 0:
 		return nil, fmt.Errorf("idempotency key of %s was committed without its reply", owner)
 	}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"encoding/json/jsontext"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/strictjson"
+)
+
+// bodyTime is how long a caller may take to send its body.
+const bodyTime = 30 * time.Second
+
+// readBody reads a JSON body of at most limit bytes and refuses what is no acceptable JSON, before
+// anything looks into it. The values at the exempt pointer patterns (/calls/*/arguments) are only
+// passed over: their reader judges them.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, exempt ...string) (jsontext.Value, error) {
+	if err := checkContentType(r); err != nil {
+		return nil, err
+	}
+	body, err := readAll(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := strictjson.Check(body, exempt...); err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+// readOptionalBody is readBody for routes that may be called without a body, which reads as {}.
+func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64) (jsontext.Value, error) {
+	if r.ContentLength == 0 {
+		return jsontext.Value("{}"), nil
+	}
+	return readBody(w, r, limit)
+}
+
+// decode fills a T from a body that readBody accepted, and refuses fields that T does not know.
+func decode[T any](body jsontext.Value) (T, error) {
+	var v T
+	err := strictjson.Decode(body, &v)
+	return v, err
+}
+
+func checkContentType(r *http.Request) error {
+	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset := params["charset"]
+	if err != nil || mediaType != "application/json" || (charset != "" && charset != "utf-8" && charset != "UTF-8") {
+		return toolpark.Errorf(toolpark.CodeUnsupportedMediaType, "Send the body as Content-Type: application/json.")
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return toolpark.Errorf(toolpark.CodeUnsupportedMediaType, "Send the body without a Content-Encoding.")
+	}
+	return nil
+}
+
+// readAll reads the whole body. The read deadline stops a caller that sends a byte a minute; it is
+// lifted afterwards, since the server would take it for a lost connection during a long poll.
+func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err == nil {
+		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, toolpark.Errorf(toolpark.CodeContentTooLarge, "The body is larger than the %s this route takes.", byteSize(limit))
+	}
+	if err != nil {
+		return nil, toolpark.Errorf(toolpark.CodeBadRequest, "The body ended before all of it had arrived.").Because(err)
+	}
+	return body, nil
+}
+
+func byteSize(n int64) string {
+	if n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// readyTime bounds what a readiness check waits for one dependency.
+const readyTime = 2 * time.Second
+
+// healthz tells that the process lives.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// readyz tells whether to send requests here: not without the database, nor while shutting down.
+// Without Temporal the server is degraded but ready, since what it accepts is started later.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
+	select {
+	case <-s.draining:
+		return writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "shutting_down"})
+	default:
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
+	defer cancel()
+	if err := s.DB.Ping(ctx); err != nil {
+		return err
+	}
+	if err := s.Temporal(ctx); err != nil {
+		return writeJSON(w, http.StatusOK, map[string]string{"status": "degraded", "temporal": "unreachable"})
+	}
+	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
