@@ -10,42 +10,44 @@ import (
 	"github.com/toolpark/toolpark/internal/postgres"
 )
 
-// executorResponse is an executor as itself and as the members it works for see it.
+// executorResponse is an executor as the members it works for see it.
 type executorResponse struct {
 	PublicID        uuid.UUID             `json:"public_id"`
 	Kind            toolpark.ExecutorKind `json:"kind"`
 	DisplayName     string                `json:"display_name"`
-	Status          string                `json:"status"` // active, revoked
 	AssignmentScope toolpark.Scope        `json:"assignment_scope"`
-	ShuttingDown    bool                  `json:"shutting_down"`
+	Presence        bool                  `json:"presence"` // it holds an event stream open
+	LastSeenAt      *time.Time            `json:"last_seen_at"`
 	ServedTools     jsontext.Value        `json:"served_tools"`
 	Environment     jsontext.Value        `json:"environment"`
 	ServedDocuments jsontext.Value        `json:"served_documents"`
-	Presence        string                `json:"presence"` // online, offline
-	AnnouncedAt     *time.Time            `json:"announced_at"`
-	ConnectedAt     *time.Time            `json:"connected_at"`
-	LastSeenAt      *time.Time            `json:"last_seen_at"`
-	CreatedAt       time.Time             `json:"created_at"`
 }
 
 func newExecutorResponse(e postgres.ExecutorDescription) executorResponse {
-	presence := "offline"
-	if e.Present {
-		presence = "online"
-	}
 	return executorResponse{
-		PublicID: e.ID, Kind: e.Kind, DisplayName: e.DisplayName, Status: e.Status,
-		AssignmentScope: e.AssignmentScope, ShuttingDown: e.ShuttingDown,
+		PublicID: e.ID, Kind: e.Kind, DisplayName: e.DisplayName, AssignmentScope: e.AssignmentScope,
+		Presence: e.Present, LastSeenAt: e.LastSeenAt,
 		ServedTools: e.Tools, Environment: e.Environment, ServedDocuments: e.Documents,
-		Presence: presence, AnnouncedAt: e.AnnouncedAt, ConnectedAt: e.ConnectedAt,
-		LastSeenAt: e.LastSeenAt, CreatedAt: e.CreatedAt,
 	}
 }
 
-func writeExecutor(w http.ResponseWriter, e postgres.ExecutorDescription) error {
-	return writeJSON(w, http.StatusOK, struct {
-		Executor executorResponse `json:"executor"`
-	}{newExecutorResponse(e)})
+// selfResponse is an executor as it sees itself.
+type selfResponse struct {
+	executorResponse
+	Identifier      string     `json:"identifier"`
+	Status          string     `json:"status"`
+	CredentialEpoch int        `json:"credential_epoch"`
+	ShuttingDown    bool       `json:"shutting_down"`
+	AnnouncedAt     *time.Time `json:"announced_at"`
+	ConnectedAt     *time.Time `json:"connected_at"`
+}
+
+func writeSelf(w http.ResponseWriter, e postgres.ExecutorDescription) error {
+	return writeJSON(w, http.StatusOK, map[string]selfResponse{"executor": {
+		executorResponse: newExecutorResponse(e),
+		Identifier:       e.Identifier, Status: e.Status, CredentialEpoch: e.CredentialEpoch,
+		ShuttingDown: e.ShuttingDown, AnnouncedAt: e.AnnouncedAt, ConnectedAt: e.ConnectedAt,
+	}})
 }
 
 // getSelf tells an executor who its credential is.
@@ -55,7 +57,7 @@ func (s *Server) getSelf(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeExecutor(w, row)
+	return writeSelf(w, row)
 }
 
 // shutDownSelf is an executor's word that it goes down for good: it gets no new work, and may finish

@@ -57,5 +57,5 @@ func (s *Server) getExecutor(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeExecutor(w, row)
+	return writeJSON(w, http.StatusOK, map[string]executorResponse{"executor": newExecutorResponse(row)})
 }

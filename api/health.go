@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/toolpark/toolpark"
 )
 
 // readyTime bounds what a readiness check waits for one dependency.
@@ -19,7 +21,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case <-s.draining:
-		return writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "shutting_down"})
+		return toolpark.Errorf(toolpark.CodeUnavailable, "This server is shutting down; ask another one.")
 	default:
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
@@ -28,7 +30,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := s.Temporal(ctx); err != nil {
-		return writeJSON(w, http.StatusOK, map[string]string{"status": "degraded", "temporal": "unreachable"})
+		return writeJSON(w, http.StatusOK, map[string]string{"status": "degraded"})
 	}
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }

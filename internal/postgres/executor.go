@@ -54,7 +54,9 @@ type ExecutorDescription struct {
 	ID              uuid.UUID
 	Kind            toolpark.ExecutorKind
 	DisplayName     string
+	Identifier      string // its name among its manager's executors
 	Status          string // active, revoked
+	CredentialEpoch int    // advances with each re-pairing
 	AssignmentScope toolpark.Scope
 	ShuttingDown    bool
 	Tools           jsontext.Value // a list: the announced entries as they came, in their order
@@ -64,15 +66,14 @@ type ExecutorDescription struct {
 	AnnouncedAt     *time.Time
 	ConnectedAt     *time.Time
 	LastSeenAt      *time.Time
-	CreatedAt       time.Time
 }
 
 const describe = `
-	SELECT e.id, e.kind, e.display_name, e.status, e.assignment_scope, e.shutting_down,
+	SELECT e.id, e.kind, e.display_name, e.identifier, e.status, e.credential_epoch, e.assignment_scope, e.shutting_down,
 		(SELECT coalesce(json_agg(t.entry ORDER BY t.position), '[]') FROM executor_tools t WHERE t.executor_id = e.id) AS tools,
 		e.environment, e.documents,
 		coalesce(e.present_until > now(), false) AS present,
-		e.announced_at, e.connected_at, e.last_seen_at, e.created_at
+		e.announced_at, e.connected_at, e.last_seen_at
 	FROM executors e `
 
 // DescribeExecutor reads an executor of the account, whatever its state. pgx.ErrNoRows when there is none.
