@@ -1,0 +1,246 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/toolpark/toolpark/internal/visibility"
+)
+
+// TemporalOptions say what kind of Temporal server to start.
+type TemporalOptions struct {
+	// Dir keeps workflows in a database file there, over restarts and kills. Empty keeps them
+	// in memory, two to three times faster; they are gone when the server ends.
+	Dir string
+	// WebUI serves Temporal's Web UI too.
+	WebUI bool
+	// Progress receives lines about what is being done; nil discards.
+	Progress io.Writer
+}
+
+// Temporal is a running server with our search attributes registered in its default namespace.
+// Its methods are not for concurrent use.
+type Temporal struct {
+	Address string // host:port of the frontend; it stays the same over restarts
+	WebUI   string // the Web UI's URL; empty without one
+
+	cli    string // empty when the server is not ours to stop
+	args   []string
+	dir    string
+	cancel func() // calls off the removal of a temporary dir when we die; nil for a kept one
+	lock   *os.File
+	server *child
+}
+
+// The ports a kept server takes when they are free, so that a browser's bookmarks keep working.
+const (
+	usualPort   = 7233
+	usualUIPort = 8233
+)
+
+// StartTemporal returns a server that answers: the one TEMPORAL_ADDRESS names, else a development
+// server of the Temporal CLI. A server that was not started here gets its search attributes from
+// `toolpark migrate`.
+func StartTemporal(ctx context.Context, options TemporalOptions) (*Temporal, error) {
+	if address := os.Getenv("TEMPORAL_ADDRESS"); address != "" {
+		say(options.Progress, "temporal: using TEMPORAL_ADDRESS %s", address)
+		return &Temporal{Address: address}, nil
+	}
+	cli, err := findTemporalCLI(ctx, options.Progress)
+	if err != nil {
+		return nil, err
+	}
+	t := &Temporal{cli: cli}
+	if err := t.prepare(ctx, options); err != nil {
+		return nil, errors.Join(fmt.Errorf("temporal: %w", err), t.Stop())
+	}
+	say(options.Progress, "temporal: using %s at %s", cli, t.Address)
+	if err := t.start(ctx); err != nil {
+		return nil, errors.Join(err, t.Stop())
+	}
+	return t, nil
+}
+
+// prepare decides where the server keeps its state, where it listens, and what it is told.
+func (t *Temporal) prepare(ctx context.Context, options TemporalOptions) (err error) {
+	if options.Dir == "" {
+		if t.dir, err = os.MkdirTemp("", "toolpark-"); err != nil {
+			return err
+		}
+		t.cancel, err = whenOrphaned(nil, removeScript, t.dir)
+	} else {
+		t.dir = options.Dir
+		err = os.MkdirAll(t.dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	if t.lock, err = lockDir(ctx, t.dir, stopWait, options.Progress); err != nil {
+		return err
+	}
+	port, err := freePort(usualPort, options.Dir != "")
+	if err != nil {
+		return err
+	}
+	t.Address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	t.args = []string{
+		"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port),
+		"--log-level", "warn",
+		// One machine is the whole load here: the limits meant to share a cluster only get in the way.
+		"--dynamic-config-value", "frontend.namespaceRPS=100000",
+		"--dynamic-config-value", "frontend.rps=100000",
+		"--dynamic-config-value", "frontend.namespaceRPS.visibility=1000",
+		"--dynamic-config-value", "frontend.namespaceCount=20000", // long polls of many test workers
+	}
+	for _, attribute := range visibility.Attributes() {
+		t.args = append(t.args, "--search-attribute", attribute.GetName()+"="+attribute.GetValueType().String())
+	}
+	if options.Dir != "" {
+		t.args = append(t.args, "--db-filename", filepath.Join(t.dir, "temporal.db"),
+			// A killed server loses nothing; a crash of the whole machine may lose the last moments.
+			"--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal")
+	}
+	if !options.WebUI {
+		t.args = append(t.args, "--headless")
+		return nil
+	}
+	uiPort, err := freePort(usualUIPort, options.Dir != "")
+	if err != nil {
+		return err
+	}
+	t.args = append(t.args, "--ui-port", strconv.Itoa(uiPort))
+	t.WebUI = "http://localhost:" + strconv.Itoa(uiPort)
+	return nil
+}
+
+// Stop ends the server for good. A server that was not started here is left alone.
+func (t *Temporal) Stop() error {
+	if t.server != nil {
+		t.server.stop(syscall.SIGTERM)
+	}
+	if t.lock != nil {
+		t.lock.Close()
+	}
+	if t.cancel == nil {
+		return nil
+	}
+	defer t.cancel()
+	return os.RemoveAll(t.dir)
+}
+
+// Kill ends the server as a crash would. Restart brings it back.
+func (t *Temporal) Kill() error {
+	if t.server == nil {
+		return errNotOurs
+	}
+	t.server.kill()
+	return nil
+}
+
+// Restart starts the server again at the same address, after stopping it if it runs.
+func (t *Temporal) Restart(ctx context.Context) error {
+	if t.server == nil {
+		return errNotOurs
+	}
+	t.server.stop(syscall.SIGTERM)
+	return t.start(ctx)
+}
+
+// Pause freezes the server: connections stay open and nothing answers, until Resume.
+func (t *Temporal) Pause() error { return t.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (t *Temporal) Resume() error { return t.signal(syscall.SIGCONT) }
+
+func (t *Temporal) signal(s syscall.Signal) error {
+	if t.server == nil {
+		return errNotOurs
+	}
+	t.server.signal(s)
+	return nil
+}
+
+// start runs the server and waits until it knows the search attributes. The server picks more
+// ports for itself, which another program may take first: it is then tried again.
+func (t *Temporal) start(ctx context.Context) error {
+	const attempts = 3
+	for attempt := 1; ; attempt++ {
+		server, err := startChild(exec.Command(t.cli, t.args...), filepath.Join(t.dir, "temporal.log"), syscall.SIGTERM, t.lock)
+		if err != nil {
+			return fmt.Errorf("temporal: %w", err)
+		}
+		t.server = server
+		err = t.await(ctx)
+		if err == nil || server.running() || attempt == attempts {
+			return err
+		}
+	}
+}
+
+// await waits until the server answers with all search attributes, at most a minute.
+func (t *Temporal) await(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	for {
+		err := ready(ctx, t.Address)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-t.server.exited:
+			return fmt.Errorf("temporal: %w", t.server.failure())
+		case <-ctx.Done():
+			return fmt.Errorf("temporal does not answer: %w\n%s", err, tail(t.server.logFile, 2000))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// ready tells why the server at address cannot be used yet.
+func ready(ctx context.Context, address string) error {
+	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
+	defer stop()
+	c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: silent{}})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	missing, err := visibility.Missing(ctx, c, client.DefaultNamespace)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("search attributes are missing: %v", missing)
+	}
+	return err
+}
+
+// silent drops the client's log: failed connections are expected while a server starts.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}
+
+// freePort returns a port nobody listens on: the usual one, if it is wanted and free, else any.
+func freePort(usual int, wantUsual bool) (int, error) {
+	if wantUsual {
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", usual)); err == nil {
+			return usual, listener.Close()
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
