@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/toolpark/toolpark"
@@ -22,10 +23,32 @@ func mapError(err error, format string, args ...any) error {
 		return err
 	}
 	err = fmt.Errorf(format+": %w", append(args, err)...)
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if message, ok := broken[pgErr.ConstraintName]; ok {
+			return toolpark.Errorf(toolpark.CodeValidationFailed, "%s", message).Because(err)
+		}
+	}
 	if transient(err) {
 		return toolpark.Errorf(toolpark.CodeUnavailable, "The database does not answer now; try again.").Because(err)
 	}
 	return err
+}
+
+// rowError is mapError for one row that may be missing: pgx.ErrNoRows passes, for the caller to
+// decide what that means.
+func rowError(err error, format string, args ...any) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return pgx.ErrNoRows
+	}
+	return mapError(err, format, args...)
+}
+
+// broken says, per constraint, what its breaker should do instead.
+var broken = map[string]string{
+	"accounts_name_check":                            "An account needs a name.",
+	"members_account_id_handle_key":                  "This handle is taken in the account; choose another.",
+	"members_handle_check":                           "A handle is 2 to 32 of a-z, 0-9, _ and -, and starts with a letter or digit.",
+	"executors_account_id_manager_id_identifier_key": "This manager has an executor with this identifier already; choose another.",
 }
 
 // transient tells whether the same statement may work later: the server is away, full, restarting or
@@ -57,8 +80,8 @@ func transient(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok { // context.DeadlineExceeded is one, too
 		return true
 	}
-	for _, broken := range []error{pgconn.ErrConnClosed, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF} {
-		if errors.Is(err, broken) {
+	for _, lost := range []error{pgconn.ErrConnClosed, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, lost) {
 			return true
 		}
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json/jsontext"
-	"errors"
 	"time"
 	"uuid"
 
@@ -37,14 +36,11 @@ type EligibleExecutor struct {
 // EligibleExecutors are those of ids that may take work for the human's principals, in the order of
 // ids. An id that is unknown, of another account or not eligible is left out.
 func EligibleExecutors(ctx context.Context, q Querier, account, human uuid.UUID, ids []uuid.UUID) ([]EligibleExecutor, error) {
-	rows, err := q.Query(ctx, `
+	rows, _ := q.Query(ctx, `
 		SELECT e.id, e.kind, e.display_name, e.environment
 		FROM executors e
 		WHERE e.id = ANY($3) AND `+eligible+`
 		ORDER BY array_position($3, e.id)`, account, human, ids)
-	if err != nil {
-		return nil, mapError(err, "read eligible executors")
-	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[EligibleExecutor])
 	return found, mapError(err, "read eligible executors")
 }
@@ -92,27 +88,18 @@ func (db *DB) DiscoverExecutor(ctx context.Context, account, human, id uuid.UUID
 // DiscoverExecutors lists eligible runners and tools providers by id, from after on, at most limit.
 // An empty kind lists both.
 func (db *DB) DiscoverExecutors(ctx context.Context, account, human uuid.UUID, kind toolpark.ExecutorKind, after uuid.UUID, limit int) ([]ExecutorDescription, error) {
-	rows, err := db.Pool.Query(ctx, describe+discoverable+`
+	rows, _ := db.Pool.Query(ctx, describe+discoverable+`
 		AND ($3 = '' OR e.kind = $3) AND e.id > $4
 		ORDER BY e.id
 		LIMIT $5`, account, human, kind, after, limit)
-	if err != nil {
-		return nil, mapError(err, "list executors")
-	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[ExecutorDescription])
 	return found, mapError(err, "list executors")
 }
 
 func describeOne(ctx context.Context, q Querier, sql string, args ...any) (ExecutorDescription, error) {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return ExecutorDescription{}, mapError(err, "describe executor")
-	}
+	rows, _ := q.Query(ctx, sql, args...)
 	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[ExecutorDescription])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ExecutorDescription{}, pgx.ErrNoRows
-	}
-	return found, mapError(err, "describe executor")
+	return found, rowError(err, "describe executor")
 }
 
 // ShutDownExecutor marks an executor as going down for good: it gets no new work until it announces again.
@@ -120,4 +107,15 @@ func (db *DB) ShutDownExecutor(ctx context.Context, account, id uuid.UUID) error
 	_, err := db.Pool.Exec(ctx, `
 		UPDATE executors SET shutting_down = true WHERE account_id = $1 AND id = $2`, account, id)
 	return mapError(err, "shut down executor %s", id)
+}
+
+// MarkPresent says that the executor holds an event stream open and will for a while; a stream that
+// stays open says so again in time. It counts as contact, too.
+func (db *DB) MarkPresent(ctx context.Context, account, id uuid.UUID, while time.Duration) error {
+	_, err := db.Pool.Exec(ctx, `
+		UPDATE executors
+		SET connected_at = CASE WHEN present_until > now() THEN connected_at ELSE now() END,
+			present_until = now() + make_interval(secs => $3), last_seen_at = now()
+		WHERE account_id = $1 AND id = $2`, account, id, while.Seconds())
+	return mapError(err, "mark executor %s as present", id)
 }

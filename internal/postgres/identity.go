@@ -27,7 +27,7 @@ func (db *DB) MemberByCredential(ctx context.Context, hash []byte) (toolpark.Mem
 		WHERE c.secret_hash = $1 AND c.plane = 'member' AND m.status = 'active' AND `+live, hash).
 		Scan(&stored, &m.Account, &m.ID, &m.Kind, &m.Handle, &m.DisplayName, &m.Role, &m.MayDecide, &steward)
 	if err != nil {
-		return toolpark.Member{}, mapCredentialError(err)
+		return toolpark.Member{}, rowError(err, "look up a credential")
 	}
 	if subtle.ConstantTimeCompare(stored, hash) != 1 {
 		return toolpark.Member{}, pgx.ErrNoRows
@@ -55,7 +55,7 @@ func (db *DB) ExecutorByCredential(ctx context.Context, hash []byte) (e toolpark
 			AND e.status = 'active' AND `+live, hash, contactInterval.Seconds()).
 		Scan(&stored, &e.Account, &e.ID, &e.Kind, &e.DisplayName, &e.ShuttingDown, &unseen)
 	if err != nil {
-		return toolpark.Executor{}, false, mapCredentialError(err)
+		return toolpark.Executor{}, false, rowError(err, "look up a credential")
 	}
 	if subtle.ConstantTimeCompare(stored, hash) != 1 {
 		return toolpark.Executor{}, false, pgx.ErrNoRows
@@ -71,11 +71,4 @@ func (db *DB) MarkSeen(ctx context.Context, account, id uuid.UUID) error {
 		WHERE id = (SELECT id FROM executors WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE SKIP LOCKED)`,
 		account, id)
 	return mapError(err, "mark executor %s as seen", id)
-}
-
-func mapCredentialError(err error) error {
-	if err == pgx.ErrNoRows {
-		return err
-	}
-	return mapError(err, "look up a credential")
 }
