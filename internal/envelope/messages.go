@@ -1,0 +1,116 @@
+package envelope
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+
+	"github.com/toolpark/toolpark"
+)
+
+// Format is the shape in which a model's provider takes tool results.
+type Format string
+
+// The formats that results can be rendered in.
+const (
+	ChatCompletions Format = "chat_completions" // OpenAI Chat Completions: one "tool" message a result
+	Responses       Format = "responses"        // OpenAI Responses: one "function_call_output" item a result
+	Anthropic       Format = "anthropic"        // Anthropic Messages: one user message for all results
+)
+
+// ParseFormat reads a format's name. Another word is refused with parameter_invalid.
+func ParseFormat(name string) (Format, error) {
+	switch format := Format(name); format {
+	case ChatCompletions, Responses, Anthropic:
+		return format, nil
+	}
+	return "", toolpark.Errorf(toolpark.CodeParameterInvalid,
+		"format must be one of %s, %s, %s", ChatCompletions, Responses, Anthropic).With("parameter", "format")
+}
+
+// Result is how one call ended, as a model needs to read it.
+type Result struct {
+	CallID  string              // the provider's pairing key
+	Output  string              // the text projection of what the tool reported
+	IsError bool                // the tool ran and reported an error
+	Failure *toolpark.TaskError // why the call did not complete; nil when it did. Output is then not read
+}
+
+// Said to a model in front of, or in place of, the text of a tool that reported an error.
+const (
+	errorPrefix = "The tool reported an error:\n"
+	errorSilent = "The tool reported an error and gave no reason."
+)
+
+// text is what the model reads, and whether the wire should mark it as an error. A failure is never
+// silent, or a model would read it as success.
+func (r Result) text() (text string, isError bool) {
+	switch {
+	case r.Failure != nil:
+		return Failure(*r.Failure), true
+	case r.IsError && r.Output == "":
+		return errorSilent, true
+	}
+	return r.Output, r.IsError
+}
+
+// marked is the text for a wire that has no mark for errors of its own.
+func (r Result) marked() string {
+	text, _ := r.text()
+	if r.Failure == nil && r.IsError && r.Output != "" {
+		return errorPrefix + text
+	}
+	return text
+}
+
+type chatMessage struct {
+	Role       string `json:"role"`
+	ToolCallID string `json:"tool_call_id"`
+	Content    string `json:"content"`
+}
+
+type responsesItem struct {
+	Type   string `json:"type"`
+	CallID string `json:"call_id"`
+	Output string `json:"output"`
+}
+
+type anthropicMessage struct {
+	Role    string           `json:"role"`
+	Content []anthropicBlock `json:"content"`
+}
+
+type anthropicBlock struct {
+	Type      string `json:"type"`
+	ToolUseID string `json:"tool_use_id"`
+	Content   string `json:"content,omitempty"` // the wire refuses empty text, but content may be left out
+	IsError   bool   `json:"is_error,omitzero"`
+}
+
+// Messages renders the results of a round as a JSON list of provider messages, ready to append to a
+// conversation: one result for every call, in the order given. No results render as an empty list.
+func Messages(format Format, results []Result) (jsontext.Value, error) {
+	messages := []any{}
+	switch format {
+	case ChatCompletions:
+		for _, r := range results {
+			messages = append(messages, chatMessage{Role: "tool", ToolCallID: r.CallID, Content: r.marked()})
+		}
+	case Responses:
+		for _, r := range results {
+			messages = append(messages, responsesItem{Type: "function_call_output", CallID: r.CallID, Output: r.marked()})
+		}
+	case Anthropic:
+		blocks := make([]anthropicBlock, len(results))
+		for i, r := range results {
+			text, isError := r.text()
+			blocks[i] = anthropicBlock{Type: "tool_result", ToolUseID: r.CallID, Content: text, IsError: isError}
+		}
+		if len(blocks) > 0 { // the wire has no message without content
+			messages = append(messages, anthropicMessage{Role: "user", Content: blocks})
+		}
+	default:
+		return nil, fmt.Errorf("render results: unknown format %q", format)
+	}
+	return json.Marshal(messages)
+}
