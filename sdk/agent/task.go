@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"time"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/sdk/internal/rest"
+)
+
+// Task is one unit of work in a run. Lists and new rounds leave out inputs and results.
+type Task struct {
+	Key               string              `json:"task_key"`
+	ToolCallID        string              `json:"tool_call_id"` // the provider's pairing key
+	Kind              toolpark.TaskKind   `json:"kind"`
+	Status            toolpark.Status     `json:"status"`
+	Origin            toolpark.Origin     `json:"origin"`
+	Generation        int                 `json:"generation"`
+	ToolName          string              `json:"tool_name"`
+	ToolInput         jsontext.Value      `json:"tool_input"`
+	Output            string              `json:"output"`  // what a model reads
+	Content           jsontext.Value      `json:"content"` // a list of blocks
+	StructuredContent jsontext.Value      `json:"structured_content"`
+	IsError           bool                `json:"is_error"` // the tool ran and reported an error
+	Error             *toolpark.TaskError `json:"error"`    // why it did not complete
+	Title             string              `json:"title"`
+	Metadata          jsontext.Value      `json:"metadata"`
+	DeadlineAt        time.Time           `json:"deadline_at"` // zero when no clock runs
+
+	Raw jsontext.Value `json:"-"` // the whole object as the server sent it
+}
+
+// UnmarshalJSON reads the object and keeps it whole in Raw.
+func (t *Task) UnmarshalJSON(b []byte) error {
+	type plain Task
+	if err := json.Unmarshal(b, (*plain)(t), verbatim); err != nil {
+		return err
+	}
+	t.Raw = jsontext.Value(b).Clone()
+	return nil
+}
+
+// Succeeded tells whether the task completed and its tool reported no error.
+func (t Task) Succeeded() bool { return t.Status == toolpark.Completed && !t.IsError }
+
+type taskAnswer struct {
+	Task Task `json:"task"`
+}
+
+// Task reads a task. With a wait, at most a minute, it answers once the task has settled or the time is
+// up.
+func (c *Client) Task(ctx context.Context, run, key string, wait time.Duration) (Task, error) {
+	var answer taskAnswer
+	err := c.get(ctx, rest.Path("runs", run, "tasks", key), nil, wait, &answer)
+	return answer.Task, err
+}
+
+// Step is one authored task; exactly one field is set.
+type Step struct {
+	Tool *ToolStep `json:"tool,omitzero"`
+	Ask  *AskStep  `json:"ask,omitzero"`
+	Wait *WaitStep `json:"wait,omitzero"`
+}
+
+// ToolStep calls a served tool by its execution name.
+type ToolStep struct {
+	Name      string         `json:"name"`
+	Input     jsontext.Value `json:"input,omitzero"` // an object
+	Route     *StepRoute     `json:"route,omitzero"`
+	TimeoutMS int64          `json:"timeout_ms,omitzero"`
+	Key       string         `json:"key,omitzero"` // unique in the run; "" mints one
+}
+
+// StepRoute sends a step to a runner.
+type StepRoute struct {
+	Kind   string `json:"kind"`                               // runner
+	Runner string `json:"runner_executor_public_id,omitzero"` // "": the run's default runner
+}
+
+// AskStep parks for a person.
+type AskStep struct {
+	Prompt    string   `json:"prompt"`
+	Options   []string `json:"options,omitzero"`
+	Multi     bool     `json:"multi,omitzero"`
+	TimeoutMS int64    `json:"timeout_ms,omitzero"`
+	Key       string   `json:"key,omitzero"`
+}
+
+// WaitStep settles when another task of the run settles.
+type WaitStep struct {
+	Task      string `json:"task"`
+	TimeoutMS int64  `json:"timeout_ms,omitzero"`
+	Key       string `json:"key,omitzero"`
+}
+
+// AppendTasks authors 1–64 steps, all or none. The idempotency key may be "".
+func (c *Client) AppendTasks(ctx context.Context, run string, steps []Step, idempotencyKey string) ([]Task, error) {
+	body := struct {
+		Steps []Step `json:"steps"`
+	}{steps}
+	var answer struct {
+		Tasks []Task `json:"tasks"`
+	}
+	err := c.create(ctx, rest.Path("runs", run, "tasks"), idempotencyKey, body, &answer)
+	return answer.Tasks, err
+}
