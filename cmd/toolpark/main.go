@@ -1,0 +1,49 @@
+// Command toolpark makes an AI agent's tool calls durable: it serves the API, runs the worker, and
+// administers both.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the whole command line. Each command is a struct in a file of its own name.
+type cli struct {
+	API     APICmd     `cmd:"" name:"api" help:"Serve the HTTP API. Run as many as you like."`
+	Migrate MigrateCmd `cmd:"" help:"Bring the database schema and Temporal's search attributes up to date."`
+	Admin   AdminCmd   `cmd:"" help:"Manage accounts, members, executors and credentials."`
+	Config  ConfigCmd  `cmd:"" help:"Print the settings in effect, with secrets masked."`
+	Version VersionCmd `cmd:"" help:"Print the version."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	var c cli
+	command := kong.Parse(&c,
+		kong.Name("toolpark"),
+		kong.Description("Durable tool calls for AI agents."),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	command.FatalIfErrorf(command.Run())
+}
+
+// VersionCmd prints what was built.
+type VersionCmd struct{}
+
+// Run prints the module's version and the Go version it was built with.
+func (VersionCmd) Run() error {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return fmt.Errorf("this binary carries no build information")
+	}
+	fmt.Printf("toolpark %s (%s)\n", info.Main.Version, info.GoVersion)
+	return nil
+}
