@@ -2,6 +2,8 @@ package notify
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"uuid"
 
 	"github.com/toolpark/toolpark"
@@ -33,4 +35,43 @@ type Message struct {
 	Topic Topic
 	// Note says what happened in ids, for a reader that can act on it without a query. May be empty.
 	Note string
+}
+
+// Push is what an inbox note says.
+type Push struct {
+	RunID      uuid.UUID
+	TaskKey    string
+	Generation int
+	Reason     string // empty: the row is new; else what settled it, and the row is gone
+}
+
+// Arrived is the note of a new inbox row.
+func Arrived(run uuid.UUID, key string, generation int) string {
+	return fmt.Sprintf("%s %s %d", run, key, generation)
+}
+
+// Gone is the note of a row that left the inbox because its task settled by the given reason.
+func Gone(run uuid.UUID, key string, generation int, reason string) string {
+	return Arrived(run, key, generation) + " " + reason
+}
+
+// ParsePush reads a note of an inbox topic. A note of another form is none.
+func ParsePush(note string) (Push, bool) {
+	fields := strings.Fields(note)
+	if len(fields) < 3 || len(fields) > 4 {
+		return Push{}, false
+	}
+	run, err := uuid.Parse(fields[0])
+	if err != nil {
+		return Push{}, false
+	}
+	generation, err := strconv.Atoi(fields[2])
+	if err != nil {
+		return Push{}, false
+	}
+	push := Push{RunID: run, TaskKey: fields[1], Generation: generation}
+	if len(fields) == 4 {
+		push.Reason = fields[3]
+	}
+	return push, true
 }

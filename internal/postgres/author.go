@@ -154,3 +154,24 @@ func (db *DB) Started(ctx context.Context, account, run uuid.UUID, keys []string
 			AND settled_at IS NULL AND claimed_by IS NULL AND next_input = 1`, account, run, keys, wakeGrace)
 	return mapError(err, "note the start of tasks of run %s", run)
 }
+
+// TakenKeys are those of the keys that tasks of the run have. The run must be locked.
+func TakenKeys(ctx context.Context, tx pgx.Tx, account, run uuid.UUID, keys []string) (map[string]bool, error) {
+	taken := map[string]bool{}
+	if len(keys) == 0 {
+		return taken, nil
+	}
+	rows, _ := tx.Query(ctx, `SELECT key FROM tasks WHERE account_id = $1 AND run_id = $2 AND key = ANY($3)`, account, run, keys)
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, key := range found {
+		taken[key] = true
+	}
+	return taken, mapError(err, "look for keys of run %s", run)
+}
+
+// OutputSchema reads an announced output schema by its hash.
+func OutputSchema(ctx context.Context, q Querier, account uuid.UUID, hash []byte) (jsontext.Value, error) {
+	var document jsontext.Value
+	err := q.QueryRow(ctx, `SELECT document FROM output_schemas WHERE account_id = $1 AND hash = $2`, account, hash).Scan(&document)
+	return document, mapError(err, "read output schema %x", hash)
+}

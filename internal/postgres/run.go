@@ -45,7 +45,9 @@ const runColumns = `r.id, r.account_id, r.creator_id, r.agent_id, r.status, r.ap
 const runReadable = `r.account_id = $1 AND ($3 OR r.creator_id = $2 OR r.agent_id = $2
 	OR EXISTS (SELECT FROM members a WHERE a.id = r.agent_id AND a.steward_id = $2))`
 
-func readsAll(m toolpark.Member) bool { return m.Kind == toolpark.Human && m.Role == toolpark.RoleAdmin }
+func readsAll(m toolpark.Member) bool {
+	return m.Kind == toolpark.Human && m.Role == toolpark.RoleAdmin
+}
 
 // InsertRun writes a run as accepting; its workflow decides it.
 func InsertRun(ctx context.Context, tx pgx.Tx, r *Run) error {

@@ -22,7 +22,7 @@ func (db *DB) DueTasks(ctx context.Context, limit int) ([]*toolpark.Task, error)
 			WHERE wake_at < clock_timestamp()
 			ORDER BY wake_at
 			LIMIT $1
-			FOR UPDATE SKIP LOCKED
+			FOR NO KEY UPDATE SKIP LOCKED
 		)
 		UPDATE tasks t SET wake_at = clock_timestamp() + `+wakeBackoff+`, wake_attempts = wake_attempts + 1
 		FROM due
@@ -46,7 +46,7 @@ func (db *DB) DueRuns(ctx context.Context, limit int) ([]RunRef, error) {
 			WHERE wake_at < clock_timestamp()
 			ORDER BY wake_at
 			LIMIT $1
-			FOR UPDATE SKIP LOCKED
+			FOR NO KEY UPDATE SKIP LOCKED
 		)
 		UPDATE runs r SET wake_at = clock_timestamp() + `+wakeBackoff+`, wake_attempts = wake_attempts + 1
 		FROM due

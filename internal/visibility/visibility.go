@@ -28,6 +28,9 @@ var (
 	Deadline = temporal.NewSearchAttributeKeyTime("ToolparkDeadline")    // when the park ends by itself
 )
 
+// StateClaimed is the value of State while an executor holds the park.
+const StateClaimed = "claimed"
+
 // Attributes lists them all.
 func Attributes() []temporal.SearchAttributeKey {
 	return []temporal.SearchAttributeKey{Account, Tool, Executor, State, Deadline}

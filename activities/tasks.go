@@ -1,0 +1,57 @@
+// Package activities is what workflows call: each activity is one step that touches the world and is
+// safe to repeat. Inputs and results go into Temporal's history, so they hold ids and states only.
+package activities
+
+import (
+	"context"
+	"errors"
+	"time"
+	"uuid"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/park"
+)
+
+// Tasks is the activities of a task's workflow.
+type Tasks struct {
+	Park *park.Park
+}
+
+// AdvanceInput names a generation of a task.
+type AdvanceInput struct {
+	Account    uuid.UUID
+	Run        uuid.UUID
+	Key        string
+	Generation int
+	Canceled   bool // the workflow itself was asked to cancel
+}
+
+// AdvanceResult says where the task stands after a step.
+type AdvanceResult struct {
+	Over       bool // nothing is left to do for this generation
+	Status     toolpark.Status
+	Wake       time.Duration // look again after this long
+	ClaimedBy  uuid.UUID     // the zero UUID when nobody holds the park
+	DeadlineAt time.Time     // to be shown only
+}
+
+// Advance judges what is staged for a task and looks at the clock (park.Advance).
+func (t *Tasks) Advance(ctx context.Context, in AdvanceInput) (AdvanceResult, error) {
+	id := toolpark.TaskID{Account: in.Account, Run: in.Run, Key: in.Key}
+	a, err := t.Park.Advance(ctx, id, in.Generation, in.Canceled)
+	return AdvanceResult(a), applicationError(err)
+}
+
+// applicationError carries a code across Temporal, where Go types do not travel. What may work later
+// is retried; any other refusal would be the same again.
+func applicationError(err error) error {
+	e, ok := errors.AsType[*toolpark.Error](err)
+	if !ok || e.Code == toolpark.CodeInternal {
+		return err // unclassified: the retry policy decides
+	}
+	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Code), temporal.ApplicationErrorOptions{
+		NonRetryable: e.Code != toolpark.CodeUnavailable, Cause: e.Err,
+	})
+}

@@ -1,0 +1,144 @@
+package park
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"fmt"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/postgres"
+)
+
+// ToolStep is one call that a client authors itself.
+type ToolStep struct {
+	Name      string // the served execution name
+	Input     jsontext.Value
+	Route     *StepRoute // nil: the agent's own application, else the provider pool
+	TimeoutMS *int64
+	Key       string // unique in the run; empty: minted
+}
+
+// StepRoute sends a step to a runner.
+type StepRoute struct {
+	Runner *uuid.UUID // nil: the run's default runner, taken once
+}
+
+// Refusal is why a step was refused.
+type Refusal struct {
+	Code    toolpark.Code `json:"code"`
+	Path    string        `json:"path"`
+	Message string        `json:"message"`
+}
+
+// Refused makes the one error of refused steps: its code is the first bad step's own.
+func Refused(refusals []Refusal) error {
+	first := refusals[0]
+	return toolpark.Errorf(first.Code, "%s", first.Message).At(first.Path).With("steps", refusals)
+}
+
+// AppendSteps writes authored tool steps: all of them or none. Each is parked for its addressee.
+//
+// Refusals by step: reserved_tool_name, runner_target_required, runner_not_eligible, tool_not_served,
+// duplicate_task_key; and those of AuthorRound for the run.
+func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres.Run, steps []ToolStep, idem Idempotency, reply Reply) (*Authored, *postgres.Replay, error) {
+	return p.author(ctx, m, run.ID, idem, reply, func(tx pgx.Tx, a *Authored) error {
+		routes, names := targets(run, steps)
+		addresses, err := postgres.FindAddresses(ctx, tx, run, routes, names)
+		if err != nil {
+			return err
+		}
+		taken, err := postgres.TakenKeys(ctx, tx, run.AccountID, run.ID, keysOf(steps))
+		if err != nil {
+			return err
+		}
+		var refusals []Refusal
+		for i := range steps {
+			key := steps[i].Key
+			if key == "" {
+				key = fmt.Sprintf("s%d-tool-%d", a.run.Appends+1, i)
+			}
+			t, refusal := authored(run, &steps[i], key, i, addresses)
+			if refusal == nil && taken[key] {
+				refusal = toolpark.Errorf(toolpark.CodeDuplicateTaskKey, "The run has a task %s.", key).At("/key")
+			}
+			taken[key] = true
+			if refusal != nil {
+				at, _ := refusal.Details["pointer"].(string)
+				path := fmt.Sprintf("/steps/%d/tool%s", i, at)
+				refusals = append(refusals, Refusal{Code: refusal.Code, Path: path, Message: refusal.Message})
+			}
+			a.Tasks = append(a.Tasks, t)
+		}
+		if refusals != nil {
+			return Refused(refusals)
+		}
+		return nil
+	})
+}
+
+func targets(run *postgres.Run, steps []ToolStep) (routes []postgres.Route, names []string) {
+	names = []string{}
+	for i := range steps {
+		if steps[i].Route == nil {
+			names = append(names, steps[i].Name)
+		} else if runner := steps[i].Route.target(run); runner != nil {
+			routes = append(routes, postgres.Route{ExecutorID: *runner, Name: steps[i].Name})
+		}
+	}
+	return routes, names
+}
+
+func (r *StepRoute) target(run *postgres.Run) *uuid.UUID {
+	if r.Runner != nil {
+		return r.Runner
+	}
+	return run.DefaultRunnerID
+}
+
+func keysOf(steps []ToolStep) []string {
+	var keys []string
+	for i := range steps {
+		if steps[i].Key != "" {
+			keys = append(keys, steps[i].Key)
+		}
+	}
+	return keys
+}
+
+func authored(run *postgres.Run, step *ToolStep, key string, position int, addresses *postgres.Addresses) (postgres.NewTask, *toolpark.Error) {
+	t := postgres.NewTask{
+		Key: key, Position: position, Kind: toolpark.KindTool, Origin: toolpark.OriginAuthor,
+		ToolName: &step.Name, Input: step.Input,
+	}
+	if catalog.Reserved(step.Name) {
+		return t, toolpark.Errorf(toolpark.CodeReservedToolName,
+			"%s is a kernel tool: only a model's own call reaches it.", step.Name).At("/name")
+	}
+	if step.Route == nil {
+		to := unrouted(addresses.Names[step.Name])
+		if len(to) == 0 {
+			return t, toolpark.Errorf(toolpark.CodeToolNotServed,
+				"Neither the agent's own application nor a tools provider serves %s; name a runner in route.", step.Name).At("/name")
+		}
+		dispatch(&t, to, step.TimeoutMS)
+		return t, nil
+	}
+	runner := step.Route.target(run)
+	if runner == nil {
+		return t, toolpark.Errorf(toolpark.CodeRunnerTargetRequired,
+			"The run has no default runner; name one in route.runner_executor_public_id.").At("/route")
+	}
+	served, serves := addresses.Routes[postgres.Route{ExecutorID: *runner, Name: step.Name}]
+	switch {
+	case !addresses.Eligible[*runner]:
+		return t, toolpark.Errorf(toolpark.CodeRunnerNotEligible, "Runner %s is unknown or not eligible.", runner).At("/route")
+	case !serves:
+		return t, toolpark.Errorf(toolpark.CodeToolNotServed, "Runner %s does not serve %s.", runner, step.Name).At("/name")
+	}
+	dispatch(&t, []postgres.Served{served}, step.TimeoutMS)
+	return t, nil
+}

@@ -1,0 +1,154 @@
+package park
+
+import (
+	"context"
+	"errors"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/envelope"
+	"github.com/toolpark/toolpark/internal/postgres"
+)
+
+// Staged is an input that waits for its task's workflow, or has been judged before.
+type Staged struct {
+	Task    *toolpark.Task
+	Seq     int
+	Verdict *postgres.Verdict // nil until it is judged
+}
+
+// StageCommit stages an executor's report for the task's workflow to judge. What cannot settle the
+// task is refused first and changes nothing: address, token, grammar, links, in this order. A task that
+// has settled answers from its row, and the error carries it as detail "task".
+func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string, fields envelope.Fields) (*Staged, error) {
+	task, err := p.DB.Task(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	token256 := tokenHash(token)
+	if err := committable(task, e.ID, token256); err != nil {
+		return nil, err
+	}
+	if task.SettledAt == nil {
+		if err := stageable(fields); err != nil {
+			return nil, err
+		}
+	}
+	body, bodyHash, err := encodeReport(fields)
+	if err != nil {
+		return nil, err
+	}
+	staged := &Staged{}
+	err = p.DB.Tx(ctx, func(tx pgx.Tx) error {
+		locked, err := postgres.LockTask(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		staged.Task = &locked.Task
+		if err := committable(&locked.Task, e.ID, token256); err != nil {
+			return err
+		}
+		earlier, count, err := postgres.FindReport(ctx, tx, id, token256, bodyHash)
+		switch {
+		case err != nil:
+			return err
+		case earlier != nil:
+			staged.Seq, staged.Verdict = earlier.Seq, earlier.Verdict
+			return nil
+		case locked.SettledAt != nil:
+			staged.Verdict = &postgres.Verdict{} // another body under the token that settled it: the task is the answer
+			return nil
+		case count >= toolpark.MaxReportsPerClaim:
+			return toolpark.Errorf(toolpark.CodeRateLimited,
+				"%d different reports are staged under this claim; wait for the verdict.", count)
+		}
+		staged.Seq, err = postgres.Stage(ctx, tx, locked, postgres.NewInput{
+			Kind: toolpark.InputCommit, ActorID: &e.ID, TokenHash: token256, Body: body, BodyHash: bodyHash,
+		})
+		return err
+	})
+	return staged, err
+}
+
+// committable judges address and token. A task that something else than a commit of this token settled
+// refuses with the task's own story.
+func committable(task *toolpark.Task, executor uuid.UUID, token256 []byte) error {
+	if !task.Addresses(executor) {
+		return toolpark.Errorf(toolpark.CodeNotAddressedHere, "This task is not addressed to this executor.")
+	}
+	if !holds(task, token256) {
+		return LateCommitError(toolpark.CodeStaleClaim)
+	}
+	if task.SettledBy != nil {
+		if code := LateCommit(*task.SettledBy); code != "" {
+			return LateCommitError(code)
+		}
+	}
+	return nil
+}
+
+// LateCommitError says why a report no longer counts.
+func LateCommitError(code toolpark.Code) *toolpark.Error {
+	switch code {
+	case toolpark.CodeClaimExpired:
+		return toolpark.Errorf(code, "The claim's deadline passed before this report; the task settled without it.")
+	case toolpark.CodeClaimCanceled:
+		return toolpark.Errorf(code, "The task was canceled before this report.")
+	default:
+		return toolpark.Errorf(toolpark.CodeStaleClaim, "This token does not hold the task's claim.")
+	}
+}
+
+// stageable tells whether a report can settle its task: it keeps to the grammar, or holds what cannot
+// be stored, which ends the task as failed.
+func stageable(fields envelope.Fields) error {
+	_, err := parseReport(fields)
+	if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code == toolpark.CodeResultUnstorable {
+		return nil
+	}
+	return err
+}
+
+// StageCancel stages a member's wish that a task end. From then on nobody can claim it. Repeating it
+// is the same wish; a task that has settled refuses with already_settled.
+func (p *Park) StageCancel(ctx context.Context, m toolpark.Member, id toolpark.TaskID) (*Staged, error) {
+	staged := &Staged{}
+	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+		task, err := postgres.LockTask(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		staged.Task = &task.Task
+		if task.Status.Settled() {
+			return toolpark.Errorf(toolpark.CodeAlreadySettled, "The task has settled: it is %s.", task.Status)
+		}
+		for _, in := range task.Inputs {
+			if in.Kind == toolpark.InputCancel {
+				staged.Seq = in.Seq
+				return nil
+			}
+		}
+		staged.Seq, err = postgres.Stage(ctx, tx, task, postgres.NewInput{Kind: toolpark.InputCancel, ActorID: &m.ID})
+		return err
+	})
+	return staged, err
+}
+
+// StageTermination records that a task's workflow was terminated by hand.
+func (p *Park) StageTermination(ctx context.Context, id toolpark.TaskID) error {
+	return p.DB.Tx(ctx, func(tx pgx.Tx) error {
+		task, err := postgres.LockTask(ctx, tx, id)
+		if err != nil || task.Status.Settled() {
+			return err
+		}
+		for _, in := range task.Inputs {
+			if in.Kind == toolpark.InputTerminated {
+				return nil
+			}
+		}
+		_, err = postgres.Stage(ctx, tx, task, postgres.NewInput{Kind: toolpark.InputTerminated})
+		return err
+	})
+}

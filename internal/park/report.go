@@ -1,0 +1,170 @@
+package park
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/envelope"
+	"github.com/toolpark/toolpark/internal/postgres"
+	"github.com/toolpark/toolpark/internal/strictjson"
+	"github.com/toolpark/toolpark/schema"
+)
+
+// report is a commit's body as it is staged: the result fields as they came.
+type report struct {
+	Content           jsontext.Value `json:"content,omitzero"`
+	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
+	ResultType        jsontext.Value `json:"result_type,omitzero"`
+	IsError           jsontext.Value `json:"is_error,omitzero"`
+	Outcome           jsontext.Value `json:"outcome,omitzero"`
+	Title             jsontext.Value `json:"title,omitzero"`
+	Metadata          jsontext.Value `json:"metadata,omitzero"`
+}
+
+// lax passes over text that cannot be stored: judging it is the envelope's work.
+var lax = json.JoinOptions(
+	jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
+
+// encodeReport gives the bytes that are staged and the hash by which an equal report is known. Reports
+// are equal when their fields are equal JSON values, whatever their white space and key order.
+func encodeReport(fields envelope.Fields) (body, bodyHash []byte, err error) {
+	r := report(fields)
+	body, err = json.Marshal(r, lax)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode a report: %w", err)
+	}
+	sum := sha256.New()
+	for _, field := range []jsontext.Value{
+		r.Content, r.StructuredContent, r.ResultType, r.IsError, r.Outcome, r.Title, r.Metadata,
+	} {
+		if canonical, err := strictjson.Canonical(field); err == nil {
+			field = canonical
+		}
+		fmt.Fprintf(sum, "%d:", len(field))
+		sum.Write(field)
+	}
+	return body, sum.Sum(nil), nil
+}
+
+func decodeReport(body []byte) (envelope.Fields, error) {
+	var r report
+	err := json.Unmarshal(body, &r, lax)
+	return envelope.Fields(r), err
+}
+
+// parseReport judges a report by the envelope's grammar, and its links. Both the API and the workflow's
+// activity call it, so what the API lets through is what the activity stores.
+func parseReport(fields envelope.Fields) (envelope.Report, error) {
+	r, err := envelope.Parse(fields)
+	if err != nil {
+		return r, err
+	}
+	if len(r.Links) > 0 {
+		return r, toolpark.Errorf(toolpark.CodeUnknownResultUpload,
+			"content links upload %s, which this executor has not staged.", r.Links[0]).At("/content")
+	}
+	return r, nil
+}
+
+// reporter judges the reports of one Advance. tx reads an output schema that is not in the cache.
+func (p *Park) reporter(ctx context.Context, tx pgx.Tx) (Report, *error) {
+	failed := new(error)
+	return func(task *toolpark.Task, body []byte) (postgres.Outcome, *toolpark.Error) {
+		fields, err := decodeReport(body)
+		if err != nil {
+			return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeInvalidContent, "the report is not JSON").Because(err)
+		}
+		r, err := parseReport(fields)
+		if refusal, ok := errors.AsType[*toolpark.Error](err); ok {
+			if refusal.Code == toolpark.CodeResultUnstorable {
+				return unstorable(refusal), nil
+			}
+			return postgres.Outcome{}, refusal
+		}
+		output, err := p.outputSchema(ctx, tx, task)
+		if err != nil {
+			*failed = err // the database, not the report: the whole step is tried again
+			return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeUnavailable, "try again").Because(err)
+		}
+		return outcome(r, output), nil
+	}, failed
+}
+
+func (p *Park) outputSchema(ctx context.Context, tx pgx.Tx, task *toolpark.Task) (*schema.Schema, error) {
+	if task.OutputSchemaHash == nil {
+		return nil, nil
+	}
+	document, err := postgres.OutputSchema(ctx, tx, task.AccountID, task.OutputSchemaHash)
+	if err != nil {
+		return nil, err
+	}
+	return p.Schemas.Any(document)
+}
+
+func unstorable(refusal *toolpark.Error) postgres.Outcome {
+	detail := refusal.Message
+	if !strings.HasPrefix(detail, "unsupported_text: ") {
+		detail = "unsupported_text: " + detail
+	}
+	return postgres.Outcome{
+		Status: toolpark.Failed, By: toolpark.ByCommit,
+		Error: &toolpark.TaskError{Key: toolpark.ErrResultUnstorable, Detail: detail},
+	}
+}
+
+// outcome is how a report that keeps to the grammar ends its task. A completed call whose structure
+// breaks the announced output schema fails, and what was reported stays readable.
+func outcome(r envelope.Report, output *schema.Schema) postgres.Outcome {
+	o := postgres.Outcome{
+		Status: toolpark.Completed, By: toolpark.ByCommit, IsError: r.IsError,
+		Content: r.Content(), StructuredContent: r.StructuredContent, Metadata: r.Metadata,
+	}
+	if r.Title != "" {
+		o.Title = &r.Title
+	}
+	switch {
+	case r.Failed:
+		o.Status = toolpark.Failed
+		o.Error = &toolpark.TaskError{Key: toolpark.ErrToolFailed, Detail: r.Output}
+	case output != nil && !r.IsError:
+		if complaint := mismatch(r.StructuredContent, output); complaint != "" {
+			return rejected(o, complaint)
+		}
+	}
+	return o
+}
+
+func mismatch(value jsontext.Value, output *schema.Schema) string {
+	if value == nil {
+		return "structured_content is absent"
+	}
+	var complaints []string
+	for _, c := range output.Check(value) {
+		complaints = append(complaints, c.Pointer+": "+c.Reason)
+	}
+	return strings.Join(complaints, "; ")
+}
+
+func rejected(o postgres.Outcome, complaint string) postgres.Outcome {
+	content := o.Content
+	if content == nil {
+		content = jsontext.Value("[]")
+	}
+	report := struct {
+		Content           jsontext.Value `json:"content"`
+		StructuredContent jsontext.Value `json:"structured_content,omitzero"`
+	}{content, o.StructuredContent}
+	raw, _ := json.Marshal(report, jsontext.PreserveRawStrings(true)) // of values that were parsed before
+	return postgres.Outcome{
+		Status: toolpark.Failed, By: toolpark.ByCommit, Title: o.Title, Metadata: o.Metadata, Rejected: raw,
+		Error: &toolpark.TaskError{Key: toolpark.ErrOutputSchemaMismatch, Detail: complaint},
+	}
+}

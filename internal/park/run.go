@@ -1,0 +1,247 @@
+package park
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"time"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/declaration"
+	"github.com/toolpark/toolpark/internal/notify"
+	"github.com/toolpark/toolpark/internal/postgres"
+)
+
+// Assemble decides an accepting run: it freezes the context that its requested configuration gives
+// now, or keeps the refusal. A run that has been decided, or is gone, stays as it is.
+func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
+	decided := false
+	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+		run, err := postgres.LockRun(ctx, tx, account, id)
+		if isCode(err, toolpark.CodeNotFound) {
+			return nil
+		}
+		if err != nil || run.Status != toolpark.RunAccepting {
+			return err
+		}
+		decided = true
+		document, err := assemble(ctx, tx, run)
+		if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code != toolpark.CodeUnavailable {
+			return refuse(ctx, tx, run, refusal)
+		}
+		if err != nil {
+			return err
+		}
+		return postgres.AcceptRun(ctx, tx, run, hash(document), document)
+	})
+	if err == nil && decided {
+		p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id)})
+	}
+	return err
+}
+
+// assemble builds the frozen context from one snapshot of what executors announce.
+func assemble(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (jsontext.Value, error) {
+	configuration, err := declaration.ParseConfiguration(run.Requested)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := postgres.Snapshot(ctx, tx, &run.Run, declaration.Runners(configuration, run.DefaultRunnerID))
+	if err != nil {
+		return nil, err
+	}
+	frozen, err := declaration.Assemble(configuration, run.DefaultRunnerID, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	return frozen.Document()
+}
+
+func refuse(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun, refusal *toolpark.Error) error {
+	wire := map[string]any{}
+	for name, value := range refusal.Details {
+		wire[name] = value
+	}
+	wire["code"], wire["message"] = refusal.Code, refusal.Message
+	raw, err := json.Marshal(wire, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	return postgres.RefuseRun(ctx, tx, run, raw)
+}
+
+// Refusal reads a refused run's refusal back as the error that acceptance gave.
+func Refusal(run *postgres.Run) *toolpark.Error {
+	details := map[string]any{}
+	if err := json.Unmarshal(run.Refusal, &details); err != nil {
+		return toolpark.Errorf(toolpark.CodeInternal, "The run was refused.").Because(err)
+	}
+	code, _ := details["code"].(string)
+	message, _ := details["message"].(string)
+	delete(details, "code")
+	delete(details, "message")
+	return &toolpark.Error{Code: toolpark.Code(code), Message: message, Details: details}
+}
+
+// AdvancedRun says whether a run's workflow has anything left to wait for.
+type AdvancedRun struct {
+	Over bool
+	Wake time.Duration
+}
+
+// AdvanceRun looks after a decided run. A canceled workflow is a forced stop. A run that has had no live
+// task and nothing authored for a day completes.
+func (p *Park) AdvanceRun(ctx context.Context, account, id uuid.UUID, canceled bool) (AdvancedRun, error) {
+	if canceled {
+		if err := p.StopByOperator(ctx, account, id); err != nil {
+			return AdvancedRun{}, err
+		}
+	}
+	a := AdvancedRun{Wake: toolpark.RunIdleLimit}
+	ended := false
+	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+		run, err := postgres.LockRun(ctx, tx, account, id)
+		if isCode(err, toolpark.CodeNotFound) {
+			a.Over = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if run.Status == toolpark.RunRunning {
+			if ended, a.Wake, err = completeIdle(ctx, tx, run); err != nil {
+				return err
+			}
+		}
+		a.Over = ended || run.Status.Terminal()
+		return postgres.RunSleeps(ctx, tx, run)
+	})
+	if err == nil && ended {
+		p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id)})
+	}
+	return a, err
+}
+
+func completeIdle(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (ended bool, wake time.Duration, err error) {
+	if left := toolpark.RunIdleLimit - run.Now.Sub(run.AuthoredAt); left > 0 {
+		return false, left, nil
+	}
+	live, err := postgres.HasLiveTask(ctx, tx, run)
+	if err != nil || live {
+		return false, toolpark.RunIdleLimit, err
+	}
+	return true, 0, postgres.SetRunStatus(ctx, tx, run, toolpark.RunCompleted)
+}
+
+// Complete ends a run that has no live task; one that has is run_busy. A run that has completed stays
+// completed: repeating it is no error.
+func (p *Park) Complete(ctx context.Context, account, id uuid.UUID) error {
+	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+		run, err := postgres.LockRun(ctx, tx, account, id)
+		if err != nil {
+			return err
+		}
+		if run.Status == toolpark.RunCompleted {
+			return nil
+		}
+		if err := open(&run.Run); err != nil {
+			return err
+		}
+		live, err := postgres.HasLiveTask(ctx, tx, run)
+		if err != nil {
+			return err
+		}
+		if live {
+			return toolpark.Errorf(toolpark.CodeRunBusy,
+				"The run has tasks that have not settled; wait for them, cancel them, or stop the run.")
+		}
+		return postgres.SetRunStatus(ctx, tx, run, toolpark.RunCompleted)
+	})
+	if err == nil {
+		p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id)})
+	}
+	return err
+}
+
+// Stop lets no new work into a run and ends it as canceled once its live tasks have settled. Forced, it
+// cancels them all. Stopping again is no error, and may add the force.
+func (p *Park) Stop(ctx context.Context, m toolpark.Member, id uuid.UUID, force bool) error {
+	return p.stop(ctx, m.Account, id, &m.ID, force)
+}
+
+// StopByOperator is a forced stop of a run whose workflow was canceled or terminated by hand. A run that
+// has ended meanwhile stays as it is.
+func (p *Park) StopByOperator(ctx context.Context, account, id uuid.UUID) error {
+	err := p.stop(ctx, account, id, nil, true)
+	if !isCode(err, toolpark.CodeRunSettled, toolpark.CodeRunAccepting, toolpark.CodeNotFound) {
+		return err
+	}
+	return nil
+}
+
+func (p *Park) stop(ctx context.Context, account, id uuid.UUID, actor *uuid.UUID, force bool) error {
+	live := false
+	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+		run, err := postgres.LockRun(ctx, tx, account, id)
+		if err != nil {
+			return err
+		}
+		switch run.Status {
+		case toolpark.RunCanceled:
+			return nil
+		case toolpark.RunStopping:
+			live = true
+			return nil
+		}
+		if err := open(&run.Run); err != nil {
+			return err
+		}
+		if live, err = postgres.HasLiveTask(ctx, tx, run); err != nil {
+			return err
+		}
+		status := toolpark.RunCanceled
+		if live {
+			status = toolpark.RunStopping
+		}
+		return postgres.SetRunStatus(ctx, tx, run, status)
+	})
+	if err != nil {
+		return err
+	}
+	p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id)})
+	if !force || !live {
+		return nil
+	}
+	// Without the run's lock: the last of these settles takes it to end the run.
+	return p.DB.StageCancels(ctx, account, id, actor)
+}
+
+// open tells whether a run takes new work.
+func open(run *postgres.Run) error {
+	switch {
+	case run.Status == toolpark.RunAccepting:
+		return toolpark.Errorf(toolpark.CodeRunAccepting, "The run has not been accepted yet; read it until it is.")
+	case run.Status == toolpark.RunStopping:
+		return toolpark.Errorf(toolpark.CodeRunStopping, "The run is stopping and takes no new work.")
+	case run.Status.Terminal():
+		return toolpark.Errorf(toolpark.CodeRunSettled, "The run is over: it is %s.", run.Status)
+	}
+	return nil
+}
+
+func isCode(err error, codes ...toolpark.Code) bool {
+	e, ok := errors.AsType[*toolpark.Error](err)
+	if !ok {
+		return false
+	}
+	for _, code := range codes {
+		if e.Code == code {
+			return true
+		}
+	}
+	return false
+}

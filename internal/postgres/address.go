@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
+)
+
+// Route is a served name at a runner that a declaration, or an author, names.
+type Route struct {
+	ExecutorID uuid.UUID
+	Name       string
+}
+
+// Served is one executor that serves a name, and how.
+type Served struct {
+	ExecutorID       uuid.UUID
+	Name             string
+	Kind             toolpark.ExecutorKind
+	DisplayName      string
+	EffectProfile    toolpark.EffectProfile
+	TimeoutMS        *int64
+	OutputSchemaHash []byte
+}
+
+// Addresses is where calls may go now.
+type Addresses struct {
+	Eligible map[uuid.UUID]bool  // the targets of routes that may take work for the principal
+	Routes   map[Route]Served    // the routes whose target serves the name
+	Names    map[string][]Served // who serves an unrouted name: the agent's own application, tools providers
+}
+
+// Addresses resolves routes and bare names for a run's principal in two statements, however many there
+// are. A runner never serves a bare name (seed: where a call goes).
+func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, names []string) (*Addresses, error) {
+	found := &Addresses{Eligible: map[uuid.UUID]bool{}, Routes: map[Route]Served{}, Names: map[string][]Served{}}
+	human, err := principal(ctx, q, run)
+	if err != nil {
+		return nil, err
+	}
+	executors, served := make([]uuid.UUID, len(routes)), make([]string, len(routes))
+	for i, r := range routes {
+		executors[i], served[i] = r.ExecutorID, r.Name
+	}
+	rows, _ := q.Query(ctx, `
+		SELECT e.id, e.kind, e.display_name, coalesce(t.name, ''), t.effect_profile, t.timeout_ms, t.output_schema_hash
+		FROM executors e
+		LEFT JOIN executor_tools t ON t.executor_id = e.id AND (
+			e.kind = 'runner' AND t.name IN (SELECT n FROM unnest($3::uuid[], $4::text[]) AS w(id, n) WHERE w.id = e.id)
+			OR e.kind <> 'runner' AND t.name = ANY($5))
+		WHERE (e.id = ANY($3) AND e.kind = 'runner'
+				OR e.kind = 'agent_application' AND e.agent_id = $6
+				OR e.kind = 'tools_provider' AND t.name IS NOT NULL)
+			AND `+eligible+`
+		ORDER BY e.id`, run.AccountID, human, executors, served, names, run.AgentID)
+	var (
+		s      Served
+		effect *toolpark.EffectProfile
+	)
+	columns := []any{&s.ExecutorID, &s.Kind, &s.DisplayName, &s.Name, &effect, &s.TimeoutMS, &s.OutputSchemaHash}
+	_, err = pgx.ForEachRow(rows, columns, func() error {
+		if s.Kind == toolpark.Runner {
+			found.Eligible[s.ExecutorID] = true
+		}
+		if effect == nil {
+			return nil // eligible, but it serves none of the names
+		}
+		s.EffectProfile = *effect
+		if s.Kind == toolpark.Runner {
+			found.Routes[Route{ExecutorID: s.ExecutorID, Name: s.Name}] = s
+			return nil
+		}
+		found.Names[s.Name] = append(found.Names[s.Name], s)
+		return nil
+	})
+	return found, mapError(err, "resolve the addresses of run %s", run.ID)
+}
+
+// principal is the human whose private executors a run may use.
+func principal(ctx context.Context, q Querier, run *Run) (uuid.UUID, error) {
+	var human uuid.UUID
+	err := q.QueryRow(ctx, `SELECT coalesce(steward_id, id) FROM members WHERE account_id = $1 AND id = coalesce($2, $3)`,
+		run.AccountID, run.AgentID, run.CreatorID).Scan(&human)
+	return human, mapError(err, "read the principal of run %s", run.ID)
+}

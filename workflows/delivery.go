@@ -1,0 +1,166 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+	"uuid"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/visibility"
+)
+
+const (
+	// startsInFlight is how many task workflows one process starts at once.
+	startsInFlight = 16
+
+	// rpcTimeout bounds one call to the Temporal server. What is lost to it the recovery loop repeats.
+	rpcTimeout = 5 * time.Second
+)
+
+// Delivery starts workflows and nudges them. It is the one place that talks to the Temporal server on
+// behalf of a park. Everything it does may be lost or repeated: the database knows what is due.
+type Delivery struct {
+	client client.Client
+	queue  string
+	log    *slog.Logger
+	slots  chan struct{}
+	wait   sync.WaitGroup
+}
+
+// NewDelivery delivers to the workers of a task queue.
+func NewDelivery(c client.Client, queue string, log *slog.Logger) *Delivery {
+	return &Delivery{client: c, queue: queue, log: log, slots: make(chan struct{}, startsInFlight)}
+}
+
+// Start starts the workflows of tasks that were just authored, without waiting for it: started is
+// called once with the keys of those that exist afterwards. A task whose workflow exists counts as
+// started, even a closed one: a commit may have settled it before its start landed.
+func (d *Delivery) Start(tasks []*toolpark.Task, started func(context.Context, []string)) {
+	if len(tasks) == 0 {
+		return
+	}
+	d.wait.Go(func() {
+		ctx := context.Background()
+		keys := make([]string, len(tasks))
+		var each sync.WaitGroup
+		for i, task := range tasks {
+			d.slots <- struct{}{}
+			each.Go(func() {
+				defer func() { <-d.slots }()
+				if err := d.start(ctx, task); err != nil {
+					d.log.Warn("task workflow not started; the recovery loop will", "run", task.RunID, "task", task.Key, "error", err)
+					return
+				}
+				keys[i] = task.Key
+			})
+		}
+		each.Wait()
+		live := keys[:0]
+		for _, key := range keys {
+			if key != "" {
+				live = append(live, key)
+			}
+		}
+		started(ctx, live)
+	})
+}
+
+// Close waits for the starts that are under way.
+func (d *Delivery) Close() { d.wait.Wait() }
+
+// start is the first start of a task: delayed until its deadline, so that the park costs nothing until
+// a signal comes or the alarm rings.
+func (d *Delivery) start(ctx context.Context, task *toolpark.Task) error {
+	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
+	defer cancel()
+	options := d.taskOptions(task)
+	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
+	options.StartDelay = task.Timeout()
+	_, err := d.client.ExecuteWorkflow(ctx, options, ToolTask, taskInput(task))
+	var exists *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &exists) {
+		return nil
+	}
+	return err
+}
+
+// Nudge makes a task's workflow look again, and starts it if it is not running: signal with start covers
+// a running, missing, failed, terminated or expired workflow and a restored database. A spare run finds
+// a settled row and ends.
+func (d *Delivery) Nudge(ctx context.Context, task *toolpark.Task, signal Signal) error {
+	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
+	defer cancel()
+	options := d.taskOptions(task)
+	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
+	_, err := d.client.SignalWithStartWorkflow(ctx, options.ID, string(signal), nil, options, ToolTask, taskInput(task))
+	return err
+}
+
+// NudgeRun is Nudge for a run's workflow. It is also the run's first start.
+func (d *Delivery) NudgeRun(ctx context.Context, account, run uuid.UUID, signal Signal) error {
+	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
+	defer cancel()
+	options := client.StartWorkflowOptions{
+		ID:                       RunWorkflowID(run),
+		TaskQueue:                d.queue,
+		WorkflowTaskTimeout:      taskTimeout,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		TypedSearchAttributes:    temporal.NewSearchAttributes(visibility.Account.ValueSet(account.String())),
+		StaticSummary:            "run " + run.String(),
+		StaticDetails:            "Hosts the tasks of a run. Request cancellation of this workflow to stop the run and cancel its live tasks.",
+	}
+	input := RunInput{Account: account, Run: run}
+	_, err := d.client.SignalWithStartWorkflow(ctx, options.ID, string(signal), nil, options, Run, input)
+	return err
+}
+
+func taskInput(task *toolpark.Task) ToolTaskInput {
+	return ToolTaskInput{Account: task.AccountID, Run: task.RunID, Key: task.Key, Generation: task.Generation}
+}
+
+// taskOptions is what an operator sees of a task from its start on: which tool, whose, in which state,
+// until when, and how to release it. Never inputs or results.
+func (d *Delivery) taskOptions(task *toolpark.Task) client.StartWorkflowOptions {
+	tool, target := deref(task.ToolName), deref(task.TargetName)
+	attributes := []temporal.SearchAttributeUpdate{
+		visibility.Account.ValueSet(task.AccountID.String()),
+		visibility.Tool.ValueSet(tool),
+		visibility.State.ValueSet(string(task.Status)),
+	}
+	if len(task.AddressedTo) == 1 {
+		attributes = append(attributes, visibility.Executor.ValueSet(task.AddressedTo[0].String()))
+	}
+	until := "its deadline"
+	if task.DeadlineAt != nil {
+		attributes = append(attributes, visibility.Deadline.ValueSet(*task.DeadlineAt))
+		until = task.DeadlineAt.UTC().Format(time.RFC3339)
+	}
+	return client.StartWorkflowOptions{
+		ID:                    TaskWorkflowID(task.RunID, task.Key, task.Generation),
+		TaskQueue:             d.queue,
+		WorkflowTaskTimeout:   taskTimeout,
+		TypedSearchAttributes: temporal.NewSearchAttributes(attributes...),
+		StaticSummary:         tool + " → " + target,
+		StaticDetails: fmt.Sprintf(
+			"Waits until %s for %s to claim and report this call. Request cancellation of this workflow to settle the task as canceled.",
+			until, target),
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,63 @@
+// Package workflows holds what decides when: one Temporal workflow a task and one a run. Its code is
+// deterministic; what it wants done it asks of package activities.
+//
+// A task's row holds what is true and its workflow holds the time. Signals carry nothing but the fact
+// that something may have changed: losing, repeating or forging one changes nothing.
+package workflows
+
+import (
+	"strconv"
+	"strings"
+	"uuid"
+
+	"github.com/toolpark/toolpark"
+)
+
+// TaskWorkflowID names the workflow of one generation of a task: task/{run}/{key}/{generation}.
+func TaskWorkflowID(run uuid.UUID, key string, generation int) string {
+	return "task/" + run.String() + "/" + key + "/" + strconv.Itoa(generation)
+}
+
+// RunWorkflowID names the workflow of a run: run/{run}.
+func RunWorkflowID(run uuid.UUID) string { return "run/" + run.String() }
+
+// TaskOfWorkflow reads a task workflow's id back. The account is not in it.
+func TaskOfWorkflow(id string) (task toolpark.TaskID, generation int, ok bool) {
+	parts := strings.Split(id, "/")
+	if len(parts) != 4 || parts[0] != "task" {
+		return toolpark.TaskID{}, 0, false
+	}
+	run, err := uuid.Parse(parts[1])
+	if err != nil {
+		return toolpark.TaskID{}, 0, false
+	}
+	generation, err = strconv.Atoi(parts[3])
+	return toolpark.TaskID{Run: run, Key: parts[2]}, generation, err == nil
+}
+
+// RunOfWorkflow reads a run workflow's id back.
+func RunOfWorkflow(id string) (uuid.UUID, bool) {
+	text, ok := strings.CutPrefix(id, "run/")
+	if !ok {
+		return uuid.UUID{}, false
+	}
+	run, err := uuid.Parse(text)
+	return run, err == nil
+}
+
+// Signal says what happened, for the reader of a history. Workflows treat each as "look again".
+type Signal string
+
+const (
+	SignalCommit  Signal = "commit"  // an executor's report is staged
+	SignalCancel  Signal = "cancel"  // a cancel is staged
+	SignalClaimed Signal = "claimed" // a claim has lasted long enough to be shown
+	SignalWake    Signal = "wake"    // the recovery loop found something due
+	SignalStop    Signal = "stop"    // a run is being stopped
+	SignalEnded   Signal = "ended"   // a run has ended
+)
+
+var (
+	taskSignals = []Signal{SignalCommit, SignalCancel, SignalClaimed, SignalWake}
+	runSignals  = []Signal{SignalStop, SignalEnded, SignalWake}
+)
