@@ -40,10 +40,12 @@ type Temporal struct {
 	dir    string
 	cancel func() // calls off the removal of a temporary dir when we die; nil for a kept one
 	lock   *os.File
+	usual  *os.File // the right to the usual ports; nil without it
 	server *child
 }
 
-// The ports a kept server takes when they are free, so that a browser's bookmarks keep working.
+// The ports a server with a Web UI takes when they are free, so that bookmarks and the CLI's
+// defaults work.
 const (
 	usualPort   = 7233
 	usualUIPort = 8233
@@ -89,7 +91,10 @@ func (t *Temporal) prepare(ctx context.Context, options TemporalOptions) (err er
 	if t.lock, err = lockDir(ctx, t.dir, stopWait, options.Progress); err != nil {
 		return err
 	}
-	port, err := freePort(usualPort, options.Dir != "")
+	if options.WebUI {
+		t.usual = lockUsualPorts(ctx)
+	}
+	port, err := freePort(usualPort, t.usual != nil)
 	if err != nil {
 		return err
 	}
@@ -115,7 +120,7 @@ func (t *Temporal) prepare(ctx context.Context, options TemporalOptions) (err er
 		t.args = append(t.args, "--headless")
 		return nil
 	}
-	uiPort, err := freePort(usualUIPort, options.Dir != "")
+	uiPort, err := freePort(usualUIPort, t.usual != nil)
 	if err != nil {
 		return err
 	}
@@ -129,8 +134,10 @@ func (t *Temporal) Stop() error {
 	if t.server != nil {
 		t.server.stop(syscall.SIGTERM)
 	}
-	if t.lock != nil {
-		t.lock.Close()
+	for _, lock := range []*os.File{t.lock, t.usual} {
+		if lock != nil {
+			lock.Close()
+		}
 	}
 	if t.cancel == nil {
 		return nil
@@ -176,6 +183,10 @@ func (t *Temporal) signal(s syscall.Signal) error {
 func (t *Temporal) start(ctx context.Context) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
+		// Whoever took our port meanwhile would be mistaken for the server.
+		if err := checkFree(t.Address); err != nil {
+			return fmt.Errorf("temporal: %w", err)
+		}
 		server, err := startChild(exec.Command(t.cli, t.args...), filepath.Join(t.dir, "temporal.log"), syscall.SIGTERM, t.lock)
 		if err != nil {
 			return fmt.Errorf("temporal: %w", err)
@@ -231,16 +242,38 @@ func (silent) Info(string, ...any)  {}
 func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
 
+// lockUsualPorts takes the right to the usual ports, and returns nil if another program has it. Two
+// servers that start at once would both find the ports free, and the slower one would be taken for
+// the faster.
+func lockUsualPorts(ctx context.Context) *os.File {
+	dir := filepath.Join(os.TempDir(), "toolpark-ports-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil
+	}
+	lock, err := lockDir(ctx, dir, 0, nil)
+	if err != nil {
+		return nil
+	}
+	return lock
+}
+
 // freePort returns a port nobody listens on: the usual one, if it is wanted and free, else any.
 func freePort(usual int, wantUsual bool) (int, error) {
-	if wantUsual {
-		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", usual)); err == nil {
-			return usual, listener.Close()
-		}
+	if wantUsual && checkFree(fmt.Sprintf("127.0.0.1:%d", usual)) == nil {
+		return usual, nil
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
 	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+// checkFree tells whether somebody listens at an address.
+func checkFree(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
 }
