@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"go/ast"
 	"go/parser"
@@ -12,6 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/schema"
 )
 
@@ -65,6 +67,36 @@ func TestOpenAPI(t *testing.T) {
 		require.ElementsMatch(t, constants(t, "../task.go", "Err"), keys)
 	})
 
+	t.Run("the bounds are those that are enforced", func(t *testing.T) {
+		t.Parallel()
+		asJSON, err := schema.OpenAPIJSON()
+		require.NoError(t, err)
+		for _, bound := range []struct {
+			pointer jsontext.Pointer
+			value   int64
+		}{
+			{"/components/parameters/limit/schema/maximum", toolpark.MaxPage},
+			{"/components/parameters/limit/schema/default", toolpark.DefaultPage},
+			{"/components/parameters/waitMS/schema/maximum", toolpark.MaxWait.Milliseconds()},
+			{"/components/parameters/idempotencyKey/schema/maxLength", toolpark.MaxIdempotencyKey},
+			{"/components/schemas/NewRound/properties/calls/maxItems", toolpark.MaxCallsPerRound},
+			{"/components/schemas/OpenedRound/properties/tasks/items/properties/tool_call_id/maxLength", toolpark.MaxToolCallID},
+			{"/components/schemas/NewRun/properties/label/maxLength", toolpark.MaxTitle},
+			{"/components/schemas/Task/properties/title/maxLength", toolpark.MaxTitle},
+			{"/components/schemas/Task/properties/content/maxItems", toolpark.MaxContentBlocks},
+			{"/components/schemas/Step/properties/tool/properties/timeout_ms/maximum", toolpark.MaxToolTimeout.Milliseconds()},
+			{"/components/schemas/AnnouncedTool/properties/timeout_ms/maximum", toolpark.MaxToolTimeout.Milliseconds()},
+			{"/components/schemas/AnnouncedTool/properties/timeout_ms/minimum", toolpark.MinToolTimeout.Milliseconds()},
+			{"/components/schemas/AnnouncedTool/properties/name/maxLength", toolpark.MaxServedName},
+			{"/components/schemas/AnnouncedDocument/properties/name/maxLength", toolpark.MaxDocumentName},
+			{"/components/schemas/AnnouncedDocument/properties/description/maxLength", toolpark.MaxDocumentSummary},
+			{"/paths/~1agent_api~1v1~1runs~1{run_public_id}~1tasks/post/requestBody/content/application~1json/schema/properties/steps/maxItems", toolpark.MaxStepsPerAppend},
+			{"/paths/~1agent_api~1v1~1executor~1inbox~1{run_public_id}~1{task_key}~1claim/post/requestBody/content/application~1json/schema/properties/claim_key/maxLength", toolpark.MaxClaimKey},
+		} {
+			require.Equal(t, strconv.FormatInt(bound.value, 10), at(t, asJSON, bound.pointer), bound.pointer)
+		}
+	})
+
 	t.Run("every operation, parameter and property says what it is", func(t *testing.T) {
 		t.Parallel()
 		document := load(t, schema.OpenAPI())
@@ -89,6 +121,18 @@ func load(t *testing.T, spelling []byte) *openapi3.T {
 	document, err := openapi3.NewLoader().LoadFromData(spelling)
 	require.NoError(t, err)
 	return document
+}
+
+// at is the JSON text at a pointer.
+func at(t *testing.T, document jsontext.Value, pointer jsontext.Pointer) string {
+	t.Helper()
+	for token := range pointer.Tokens() {
+		var members map[string]jsontext.Value
+		require.NoError(t, json.Unmarshal(document, &members), pointer)
+		require.Contains(t, members, token, pointer)
+		document = members[token]
+	}
+	return string(document)
 }
 
 func eachResponse(t *testing.T, visit func(where string, status int, response *openapi3.Response)) {
