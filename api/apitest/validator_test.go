@@ -31,7 +31,7 @@ func (c *complaints) Errorf(format string, args ...any) {
 }
 
 // exchange sends one request to a server with one answer and returns what the validator said of it.
-func exchange(t *testing.T, ctx context.Context, method, path, body string, status int, contentType, answer string) []string {
+func exchange(ctx context.Context, t *testing.T, method, path, body string, status int, contentType, answer string) []string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, err := io.ReadAll(r.Body)
@@ -67,8 +67,8 @@ func TestValidator(t *testing.T) {
 		asJSON = "application/json; charset=utf-8"
 		stream = "text/event-stream"
 
-		round   = `{"calls":[{"id":"c1","name":"echo","arguments":{"n":1E100}}]}`
-		opened  = `{"round":{"number":1,"tasks":[{"task_key":"r1t0","tool_call_id":"c1","name":"echo","status":"dispatched"}]}}`
+		round  = `{"calls":[{"id":"c1","name":"echo","arguments":{"n":1E100}}]}`
+		opened = `{"round":{"number":1,"tasks":[{"task_key":"r1t0","tool_call_id":"c1","name":"echo","status":"dispatched"}]}}`
 	)
 	settled := func(content string) string {
 		return `{"task":{"task_key":"r1t0","kind":"tool","status":"completed","origin":"model","round":1,
@@ -118,7 +118,7 @@ func TestValidator(t *testing.T) {
 			if c.deliberate {
 				ctx = apitest.BadRequest(ctx)
 			}
-			said := exchange(t, ctx, c.method, c.path, c.body, c.status, c.contentType, c.answer)
+			said := exchange(ctx, t, c.method, c.path, c.body, c.status, c.contentType, c.answer)
 			if c.complaint == "" {
 				require.Empty(t, said)
 				return
