@@ -72,8 +72,12 @@ type ClaimSecret []byte
 
 const claimSecretBytes = 32
 
-// UnmarshalText reads base64, of either alphabet and with or without padding, or hex.
+// UnmarshalText reads base64, of either alphabet and with or without padding, or hex. An empty
+// variable is one that is not set.
 func (s *ClaimSecret) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
 	decoders := []func(string) ([]byte, error){
 		hex.DecodeString,
 		base64.StdEncoding.DecodeString, base64.RawStdEncoding.DecodeString,
