@@ -51,7 +51,7 @@ func parseContent(content jsontext.Value) ([]block, error) {
 	}
 	if len(raw) > toolpark.MaxContentBlocks {
 		return nil, toolpark.Errorf(toolpark.CodeTooManyContentBlocks,
-			"content has %d blocks; a result may have %d", len(raw), toolpark.MaxContentBlocks).At("/content")
+			"content has %d blocks; a result may have %d.", len(raw), toolpark.MaxContentBlocks).At("/content")
 	}
 	blocks := make([]block, len(raw))
 	for i := range raw {
@@ -92,7 +92,7 @@ func parseBlock(i int, raw jsontext.Value) (block, error) {
 		b.Size = r.size()
 	default:
 		return block{}, toolpark.Errorf(toolpark.CodeUnsupportedContentKind,
-			"%s.type is not a kind of block a result may hold; use text or resource_link", place).At(pointer + "/type")
+			"%s.type is not a kind of block a result may hold; use text or resource_link.", place).At(pointer + "/type")
 	}
 	r.rest()
 	if r.err != nil {
@@ -103,5 +103,5 @@ func parseBlock(i int, raw jsontext.Value) (block, error) {
 
 // invalidContent refuses content whose shape is outside the grammar.
 func invalidContent(place, reason string) *toolpark.Error {
-	return toolpark.Errorf(toolpark.CodeInvalidContent, "%s %s", place, reason)
+	return toolpark.Errorf(toolpark.CodeInvalidContent, "%s %s.", place, reason)
 }

@@ -93,27 +93,19 @@ func (r Report) Content() jsontext.Value { return r.content }
 
 // project fills in what a model reads and what is stored of it: nothing when that is only white space.
 func (r *Report) project(blocks []block) error {
-	lines := make([]string, len(blocks))
-	for i, b := range blocks {
-		if b.Type == blockText {
-			lines[i] = *b.Text
-			continue
-		}
-		line, err := json.Marshal(b)
-		if err != nil {
-			return fmt.Errorf("render content[%d]: %w", i, err)
-		}
-		lines[i] = string(line)
-		r.Links = append(r.Links, b.upload)
-	}
-	output := strings.Join(lines, "\n")
-	if strings.TrimSpace(output) == "" {
-		return nil
+	output, err := text(blocks)
+	if err != nil || strings.TrimSpace(output) == "" {
+		return err
 	}
 	content, err := json.Marshal(blocks)
 	if err != nil {
 		return fmt.Errorf("render content: %w", err)
 	}
 	r.Output, r.content = output, content
+	for _, b := range blocks {
+		if b.Type == blockResourceLink {
+			r.Links = append(r.Links, b.upload)
+		}
+	}
 	return nil
 }

@@ -71,6 +71,9 @@ func TestContentIsStoredAsBlocks(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.stored, string(report.Content()))
 			require.Equal(t, tc.output, report.Output)
+			output, err := envelope.Output(report.Content())
+			require.NoError(t, err)
+			require.Equal(t, tc.output, output, "what is stored projects the same text")
 		})
 	}
 }

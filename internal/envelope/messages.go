@@ -25,15 +25,15 @@ func ParseFormat(name string) (Format, error) {
 		return format, nil
 	}
 	return "", toolpark.Errorf(toolpark.CodeParameterInvalid,
-		"format must be one of %s, %s, %s", ChatCompletions, Responses, Anthropic).With("parameter", "format")
+		"format must be one of %s, %s, %s.", ChatCompletions, Responses, Anthropic).With("parameter", "format")
 }
 
 // Result is how one call ended, as a model needs to read it.
 type Result struct {
 	CallID  string              // the provider's pairing key
-	Output  string              // the text projection of what the tool reported
+	Text    string              // what the tool reported, as Output gives it
 	IsError bool                // the tool ran and reported an error
-	Failure *toolpark.TaskError // why the call did not complete; nil when it did. Output is then not read
+	Failure *toolpark.TaskError // why the call did not complete; it is read in place of Text
 }
 
 // Said to a model in front of, or in place of, the text of a tool that reported an error.
@@ -48,16 +48,16 @@ func (r Result) text() (text string, isError bool) {
 	switch {
 	case r.Failure != nil:
 		return Failure(*r.Failure), true
-	case r.IsError && r.Output == "":
+	case r.IsError && r.Text == "":
 		return errorSilent, true
 	}
-	return r.Output, r.IsError
+	return r.Text, r.IsError
 }
 
 // marked is the text for a wire that has no mark for errors of its own.
 func (r Result) marked() string {
 	text, _ := r.text()
-	if r.Failure == nil && r.IsError && r.Output != "" {
+	if r.Failure == nil && r.IsError && r.Text != "" {
 		return errorPrefix + text
 	}
 	return text

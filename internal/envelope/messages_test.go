@@ -13,11 +13,11 @@ import (
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	results := []envelope.Result{
-		{CallID: "c1", Output: `said "hi" <b>`},
-		{CallID: "c2", Output: "no such file", IsError: true},
+		{CallID: "c1", Text: `said "hi" <b>`},
+		{CallID: "c2", Text: "no such file", IsError: true},
 		{CallID: "c3", IsError: true},
 		{CallID: "c4"},
-		{CallID: "c5", Output: "not read", Failure: &toolpark.TaskError{Key: toolpark.ErrToolTimeout}},
+		{CallID: "c5", Text: "not read", Failure: &toolpark.TaskError{Key: toolpark.ErrToolTimeout}},
 	}
 	for _, tc := range []struct {
 		format envelope.Format

@@ -16,7 +16,7 @@ func checkJSON(code toolpark.Code, field string, value jsontext.Value) error {
 		return nil
 	}
 	problem.Pointer = "/" + field + problem.Pointer
-	return toolpark.Errorf(code, "%s cannot be taken: %s", field, problem).At(problem.Pointer)
+	return toolpark.Errorf(code, "%s cannot be taken: %s.", field, problem).At(problem.Pointer)
 }
 
 // canonicalSize is the number of bytes of a value that checkJSON took, as canonical JSON.
@@ -47,7 +47,7 @@ func checkSize(content, structured jsontext.Value) error {
 	}
 	if total > toolpark.MaxResult {
 		return toolpark.Errorf(toolpark.CodeResultTooLarge,
-			"content and structured_content take %d bytes together; a result may have %d", total, toolpark.MaxResult).
+			"content and structured_content take %d bytes together; a result may have %d.", total, toolpark.MaxResult).
 			At("/content")
 	}
 	return nil
@@ -58,7 +58,7 @@ func checkResultType(value jsontext.Value) error {
 	if value == nil || value.Kind() == jsontext.KindString && unquote(value) == "complete" {
 		return nil
 	}
-	return toolpark.Errorf(toolpark.CodeInvalidResultType, `result_type must be "complete" or left out`).At("/result_type")
+	return toolpark.Errorf(toolpark.CodeInvalidResultType, `result_type must be "complete" or left out.`).At("/result_type")
 }
 
 // parseIsError has no code of its own: what a report says of its success is refused as its outcome.
@@ -69,7 +69,7 @@ func parseIsError(value jsontext.Value) (bool, error) {
 	case value.Kind() == jsontext.KindTrue:
 		return true, nil
 	}
-	return false, toolpark.Errorf(toolpark.CodeInvalidOutcome, "is_error must be true or false").At("/is_error")
+	return false, toolpark.Errorf(toolpark.CodeInvalidOutcome, "is_error must be true or false.").At("/is_error")
 }
 
 // parseOutcome tells whether the tool failed.
@@ -85,7 +85,7 @@ func parseOutcome(value jsontext.Value) (bool, error) {
 			return true, nil
 		}
 	}
-	return false, toolpark.Errorf(toolpark.CodeInvalidOutcome, `outcome must be "completed" or "failed"`).At("/outcome")
+	return false, toolpark.Errorf(toolpark.CodeInvalidOutcome, `outcome must be "completed" or "failed".`).At("/outcome")
 }
 
 func parseTitle(value jsontext.Value) (string, error) {
@@ -106,7 +106,7 @@ func parseTitle(value jsontext.Value) (string, error) {
 }
 
 func invalidTitle(reason string) error {
-	return toolpark.Errorf(toolpark.CodeInvalidTitle, "title %s", reason).At("/title")
+	return toolpark.Errorf(toolpark.CodeInvalidTitle, "title %s.", reason).At("/title")
 }
 
 func parseMetadata(value jsontext.Value) (jsontext.Value, error) {
@@ -114,7 +114,7 @@ func parseMetadata(value jsontext.Value) (jsontext.Value, error) {
 		return nil, nil
 	}
 	if value.Kind() != jsontext.KindBeginObject {
-		return nil, toolpark.Errorf(toolpark.CodeInvalidMetadata, "metadata must be an object").At("/metadata")
+		return nil, toolpark.Errorf(toolpark.CodeInvalidMetadata, "metadata must be an object.").At("/metadata")
 	}
 	if err := checkJSON(toolpark.CodeInvalidMetadata, "metadata", value); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func parseMetadata(value jsontext.Value) (jsontext.Value, error) {
 	}
 	if size > toolpark.MaxMetadata {
 		return nil, toolpark.Errorf(toolpark.CodeMetadataTooLarge,
-			"metadata takes %d bytes; a result's may have %d", size, toolpark.MaxMetadata).At("/metadata")
+			"metadata takes %d bytes; a result's may have %d.", size, toolpark.MaxMetadata).At("/metadata")
 	}
 	return value, nil
 }

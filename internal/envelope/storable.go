@@ -52,7 +52,7 @@ func (f Fields) storable() error {
 			// The message becomes the task's error detail, which must be storable itself.
 			pointer = "/" + field.name + strings.ReplaceAll(pointer, "\x00", "\uFFFD")
 			return toolpark.Errorf(toolpark.CodeResultUnstorable,
-				"unsupported_text: the result's bytes cannot be stored: %s at %s", reason, pointer).At(pointer)
+				"unsupported_text: the result's bytes cannot be stored: %s at %s.", reason, pointer).At(pointer)
 		}
 	}
 	return nil
