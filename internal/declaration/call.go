@@ -1,0 +1,131 @@
+package declaration
+
+import (
+	"bytes"
+	"encoding/json/jsontext"
+	"fmt"
+	"strings"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/strictjson"
+	"github.com/toolpark/toolpark/schema"
+)
+
+// Call is one tool call as a model made it.
+type Call struct {
+	Name      string
+	Arguments jsontext.Value // a string that holds JSON, or an object; nil when absent
+}
+
+// Admitted is a call that may run, or the reason why it is born failed.
+type Admitted struct {
+	Tool    *Tool               // nil when the context does not declare the name
+	Input   jsontext.Value      // one object: compact, digits and key order as they came; nil when there is no such thing to keep
+	Failure *toolpark.TaskError // nil when the call may run; its detail is storable text
+}
+
+// Admit judges one call against what its run may call. It never fails: a call that cannot run is a
+// task that failed at birth, with one of the keys unknown_tool, invalid_tool_arguments (no JSON
+// object), tool_input_too_large and invalid_tool_input (text that cannot be stored, or not what the
+// tool's parameters take).
+func Admit(c *Context, schemas *schema.Cache, call Call) Admitted {
+	input, failure := readArguments(call.Arguments)
+	tool, ok := c.Tool(call.Name)
+	if !ok {
+		unknown := Unknown(call.Name)
+		unknown.Input = input
+		return unknown
+	}
+	if failure == nil {
+		failure = checkInput(schemas, tool.Parameters, input)
+	}
+	return Admitted{Tool: tool, Input: input, Failure: failure}
+}
+
+// Unknown is the birth of a call whose name is not among those that the model was offered.
+func Unknown(name string) Admitted {
+	return Admitted{Failure: fail(toolpark.ErrUnknownTool, "%s is not declared", quote(name))}
+}
+
+// checkInput holds an input to a tool's declared parameters.
+func checkInput(schemas *schema.Cache, parameters, input jsontext.Value) *toolpark.TaskError {
+	compiled, err := schemas.Object(parameters)
+	if err != nil { // they compiled when they were declared
+		return fail(toolpark.ErrInvalidToolInput, "the declared parameters cannot be checked: %s", err)
+	}
+	complaints := compiled.Check(input)
+	if len(complaints) == 0 {
+		return nil
+	}
+	lines := make([]string, len(complaints))
+	for i, c := range complaints {
+		lines[i] = place(c.Pointer) + ": " + c.Reason
+	}
+	return fail(toolpark.ErrInvalidToolInput, "%s", strings.Join(lines, "\n"))
+}
+
+// fail makes a birth failure whose detail a text column can hold.
+func fail(key, format string, args ...any) *toolpark.TaskError {
+	detail := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
+	return &toolpark.TaskError{Key: key, Detail: strings.ReplaceAll(detail, "\x00", "\uFFFD")} // a pointer may quote a key
+}
+
+// readArguments finds the one object that a call's arguments are. What a model left out is an empty
+// object; what it began and did not finish never is.
+func readArguments(raw jsontext.Value) (jsontext.Value, *toolpark.TaskError) {
+	text, failure := argumentsText(raw)
+	if failure != nil {
+		return nil, failure
+	}
+	if pointer, reason, bad := strictjson.Unstorable(text); bad {
+		return nil, fail(toolpark.ErrInvalidToolInput, "%s: %s", place(pointer), reason)
+	}
+	if at := bytes.IndexByte(text, 0); at >= 0 { // JSON has no such byte, but a quoted text may have brought it
+		return nil, fail(toolpark.ErrInvalidToolInput, "the arguments hold U+0000 at byte %d", at)
+	}
+	if problem := strictjson.Value(text); problem != nil {
+		return nil, fail(toolpark.ErrInvalidToolArguments, "%s", problem)
+	}
+	if text.Kind() != jsontext.KindBeginObject {
+		return nil, fail(toolpark.ErrInvalidToolArguments, "the arguments must be a JSON object")
+	}
+	canonical, err := strictjson.Canonical(text)
+	if err != nil {
+		return nil, fail(toolpark.ErrInvalidToolArguments, "%s", err)
+	}
+	if len(canonical) > toolpark.MaxToolInput {
+		return nil, fail(toolpark.ErrToolInputTooLarge, "the arguments take %d bytes; they may have %d",
+			len(canonical), toolpark.MaxToolInput)
+	}
+	input := text.Clone()
+	if err := input.Compact(); err != nil {
+		return nil, fail(toolpark.ErrInvalidToolArguments, "%s", err)
+	}
+	return input, nil
+}
+
+// argumentsText is the JSON text of the arguments, which most providers send inside a string.
+func argumentsText(raw jsontext.Value) (jsontext.Value, *toolpark.TaskError) {
+	switch {
+	case raw == nil, raw.Kind() == jsontext.KindNull:
+		return jsontext.Value(`{}`), nil
+	case raw.Kind() != jsontext.KindString:
+		return raw, nil
+	}
+	text, err := jsontext.AppendUnquote(nil, bytes.Trim(raw, " \t\r\n"))
+	if err != nil { // the string itself is JSON, so it can only be its text
+		return nil, fail(toolpark.ErrInvalidToolInput, "the arguments are not Unicode text: %s", err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return jsontext.Value(`{}`), nil
+	}
+	return text, nil
+}
+
+// place shows a pointer; the whole value has an empty one.
+func place(pointer string) string {
+	if pointer == "" {
+		return "the arguments"
+	}
+	return pointer
+}

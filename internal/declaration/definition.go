@@ -1,0 +1,50 @@
+package declaration
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"uuid"
+)
+
+// definition is the form in which a declaration is shown and may be declared again.
+type definition struct {
+	Type         string        `json:"type"`
+	Function     functionBlock `json:"function"`
+	Route        *routeBlock   `json:"route,omitzero"`
+	DeferLoading *bool         `json:"defer_loading,omitzero"`
+}
+
+type functionBlock struct {
+	Name        string         `json:"name"`
+	Description *string        `json:"description,omitzero"`
+	Parameters  jsontext.Value `json:"parameters"`
+	Strict      *bool          `json:"strict,omitzero"`
+}
+
+type routeBlock struct {
+	Kind     string    `json:"kind"`
+	Runner   uuid.UUID `json:"runner_executor_public_id"`
+	ToolName string    `json:"tool_name"`
+}
+
+// Definitions is the list of complete tool definitions, in the order of Tools, routes included. It is
+// valid input: declared again, it assembles to the same bytes.
+func (c Context) Definitions() (jsontext.Value, error) {
+	definitions := make([]definition, len(c.Tools))
+	for i, t := range c.Tools {
+		definitions[i] = definition{
+			Type:         "function",
+			Function:     functionBlock{t.Name, t.Description, t.Parameters, t.Strict},
+			DeferLoading: t.DeferLoading,
+		}
+		if t.Route != nil {
+			definitions[i].Route = &routeBlock{"runner", t.Route.Runner, t.Route.ToolName}
+		}
+	}
+	rendered, err := json.Marshal(definitions, verbatim)
+	if err != nil {
+		return nil, fmt.Errorf("write tool definitions: %w", err)
+	}
+	return rendered, nil
+}

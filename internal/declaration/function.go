@@ -1,0 +1,134 @@
+package declaration
+
+import (
+	"encoding/json/jsontext"
+	"uuid"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/schema"
+)
+
+// Function is one callable as an author declares it.
+type Function struct {
+	Name         string         `json:"name"`                 // what a model calls
+	Description  *string        `json:"description,omitzero"` // nil when none was declared
+	Parameters   jsontext.Value `json:"parameters"`           // a JSON Schema of an object: compact, else verbatim
+	Strict       *bool          `json:"strict,omitzero"`
+	DeferLoading *bool          `json:"defer_loading,omitzero"` // a model finds it by search
+	Route        *Route         `json:"route,omitzero"`         // nil: resolved by name when a call is made
+
+	at jsontext.Pointer // where it was declared
+}
+
+// Route sends a function's calls to one runner, and to no other.
+type Route struct {
+	Runner   uuid.UUID `json:"runner_executor_public_id"`
+	ToolName string    `json:"tool_name"` // as the runner serves it
+}
+
+// noParameters is what a function without declared parameters takes.
+var noParameters = jsontext.Value(`{"type":"object","properties":{}}`)
+
+// parseFunction reads one entry: {"type":"function","function":{…}}, or flat {"type":"function","name",…}.
+func parseFunction(entry jsontext.Value, at jsontext.Pointer) (Function, error) {
+	var problems []Problem
+	refuse := func() error { return problems[0].refuse(toolpark.CodeValidationFailed) }
+	outer, ok := openObject(entry, at, &problems)
+	if !ok {
+		return Function{}, refuse()
+	}
+	if _, ok := outer.members["canonical"]; ok {
+		return Function{}, invalid(at+"/canonical", "declares an alias: aliases of kernel tools are not available in this version")
+	}
+	outer.word("type", "function")
+	inner := outer
+	if nested := outer.take("function", false); nested != nil {
+		if inner, ok = openObject(nested, at+"/function", &problems); !ok {
+			return Function{}, refuse()
+		}
+	}
+	f := Function{at: at}
+	if name := inner.text("name", true); name != nil {
+		f.Name = *name
+	}
+	if catalog.Reserved(f.Name) {
+		return Function{}, problem(inner.at+"/name", "%s is a kernel tool's name; declare the function under another name",
+			quote(f.Name)).refuse(toolpark.CodeKernelToolRedefined)
+	}
+	f.Description = inner.text("description", false)
+	f.Parameters = inner.take("parameters", false)
+	f.Strict = inner.flag("strict", false)
+	f.DeferLoading = outer.flag("defer_loading", false)
+	route := outer.take("route", false)
+	inner.rest()
+	if inner.at != outer.at {
+		outer.rest()
+	}
+	storable(entry, at, &problems)
+	if len(problems) > 0 {
+		return Function{}, refuse()
+	}
+	if !callableName.MatchString(f.Name) {
+		return Function{}, invalid(inner.at+"/name", "%s must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -", quote(f.Name))
+	}
+	var err error
+	if f.Parameters, err = parseParameters(f.Parameters, inner.at+"/parameters"); err != nil {
+		return Function{}, err
+	}
+	if route != nil {
+		if f.Route, err = parseRoute(route, at+"/route"); err != nil {
+			return Function{}, err
+		}
+	}
+	return f, nil
+}
+
+// parseParameters checks that a function's parameters can be checked against.
+func parseParameters(parameters jsontext.Value, at jsontext.Pointer) (jsontext.Value, error) {
+	if parameters == nil {
+		return noParameters, nil
+	}
+	if _, err := schema.CompileObject(parameters); err != nil {
+		return nil, schemaProblem(err, at).refuse(toolpark.CodeValidationFailed)
+	}
+	compact := parameters.Clone()
+	if err := compact.Compact(); err != nil {
+		return nil, invalid(at, "cannot be read: %s", err)
+	}
+	return compact, nil
+}
+
+// parseRoute reads {"kind":"runner","runner_executor_public_id":UUID,"tool_name":served}.
+func parseRoute(value jsontext.Value, at jsontext.Pointer) (*Route, error) {
+	var problems []Problem
+	o, ok := openObject(value, at, &problems)
+	if !ok {
+		return nil, problems[0].refuse(toolpark.CodeInvalidToolRoute)
+	}
+	route := &Route{}
+	o.word("kind", "runner")
+	if name := o.text("tool_name", true); name != nil {
+		route.ToolName = *name
+		if flaw := servedNameFlaw(*name); flaw != "" {
+			o.note("tool_name", "%s %s", quote(*name), flaw)
+		}
+	}
+	runner := o.text("runner_executor_public_id", false)
+	if runner != nil {
+		id, err := uuid.Parse(*runner)
+		if err != nil || id.String() != *runner { // Parse takes more spellings than one
+			o.note("runner_executor_public_id", "must be the runner's id, a UUID in lower case")
+		}
+		route.Runner = id
+	}
+	o.rest()
+	if len(problems) > 0 {
+		return nil, problems[0].refuse(toolpark.CodeInvalidToolRoute)
+	}
+	if runner == nil {
+		return nil, problem(at+"/runner_executor_public_id", "is missing; a runner route names its runner").
+			refuse(toolpark.CodeRunnerTargetRequired)
+	}
+	return route, nil
+}
