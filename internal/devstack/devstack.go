@@ -16,6 +16,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// The environment variables that name servers shared by several test binaries: teststack sets them
+// and package devtest reads them.
+const (
+	TestDatabaseVariable = "TOOLPARK_TEST_DATABASE_URL"
+	TestTemporalVariable = "TOOLPARK_TEST_TEMPORAL"
+)
+
 // Options say what kind of stack to start.
 type Options struct {
 	// Dir keeps the state between starts. Empty makes a throwaway stack for tests: fast,

@@ -35,7 +35,7 @@ type server struct {
 }
 
 var sharedServer = sync.OnceValues(func() (server, error) {
-	s := server{url: os.Getenv(DatabaseURLVariable)}
+	s := server{url: os.Getenv(devstack.TestDatabaseVariable)}
 	if s.url == "" {
 		postgres, err := sharedPostgres()
 		if err != nil {

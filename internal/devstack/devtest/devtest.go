@@ -17,12 +17,6 @@ import (
 	"github.com/toolpark/toolpark/internal/devstack"
 )
 
-// The environment variables that name the servers shared by all test binaries.
-const (
-	DatabaseURLVariable     = "TOOLPARK_TEST_DATABASE_URL"
-	TemporalAddressVariable = "TOOLPARK_TEST_TEMPORAL"
-)
-
 // sharedTemporal is kept for the life of the test binary.
 var sharedTemporal = sync.OnceValues(func() (*devstack.Temporal, error) {
 	return devstack.StartTemporal(context.Background(), devstack.TemporalOptions{Progress: os.Stderr})
@@ -32,7 +26,7 @@ var sharedTemporal = sync.OnceValues(func() (*devstack.Temporal, error) {
 // namespace "default". Other tests use it too: keep apart by [TaskQueue] and by workflow id.
 func Temporal(t testing.TB) string {
 	t.Helper()
-	if address := os.Getenv(TemporalAddressVariable); address != "" {
+	if address := os.Getenv(devstack.TestTemporalVariable); address != "" {
 		return address
 	}
 	server, err := sharedTemporal()

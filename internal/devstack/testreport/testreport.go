@@ -1,0 +1,161 @@
+// Package testreport turns the event streams of `go test -json` into something a person reads: a
+// line a package, the whole output of what failed, and one count over all streams.
+package testreport
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Report writes what it reads to Out, and counts. Tests and subtests count alike.
+type Report struct {
+	Out io.Writer
+
+	Passed  int
+	Failed  int
+	Skipped int
+
+	packages map[string]*packageRun
+	builds   map[string]*strings.Builder // compiler output by import path
+}
+
+// packageRun is what is known of a package that has not ended yet.
+type packageRun struct {
+	output  strings.Builder             // outside any test
+	running map[string]*strings.Builder // output by test
+	passed  int
+	failed  int
+}
+
+// event is one line of `go test -json`; see `go doc test2json`.
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string
+	FailedBuild string
+	Test        string
+	Elapsed     float64
+	Output      string
+}
+
+// Read consumes one stream to its end. Lines that are no events are passed through.
+func (r *Report) Read(stream io.Reader) error {
+	if r.packages == nil {
+		r.packages = make(map[string]*packageRun)
+		r.builds = make(map[string]*strings.Builder)
+	}
+	lines := bufio.NewReader(stream)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) == nil && e.Action != "" {
+				r.take(e)
+			} else {
+				r.Out.Write(line)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read test events: %w", err)
+		}
+	}
+}
+
+// Summary writes the count as "N passed, N failed" on a line of its own.
+func (r *Report) Summary() {
+	if r.Skipped > 0 {
+		fmt.Fprintf(r.Out, "%d skipped\n", r.Skipped)
+	}
+	fmt.Fprintf(r.Out, "%d passed, %d failed\n", r.Passed, r.Failed)
+}
+
+func (r *Report) take(e event) {
+	switch {
+	case e.Action == "build-output":
+		if r.builds[e.ImportPath] == nil {
+			r.builds[e.ImportPath] = new(strings.Builder)
+		}
+		r.builds[e.ImportPath].WriteString(e.Output)
+	case e.Package == "":
+		// build-fail: the package that could not be built says so itself.
+	case e.Test == "":
+		r.takePackage(e)
+	default:
+		r.takeTest(e)
+	}
+}
+
+func (r *Report) takeTest(e event) {
+	run := r.run(e.Package)
+	output := run.running[e.Test]
+	if output == nil {
+		output = new(strings.Builder)
+		run.running[e.Test] = output
+	}
+	switch e.Action {
+	case "output":
+		if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE, CONT, NAME
+			output.WriteString(e.Output)
+		}
+	case "pass":
+		run.passed++
+		r.Passed++
+		delete(run.running, e.Test)
+	case "skip":
+		r.Skipped++
+		delete(run.running, e.Test)
+	case "fail":
+		r.fail(run, e.Test)
+	}
+}
+
+func (r *Report) takePackage(e event) {
+	run := r.run(e.Package)
+	switch e.Action {
+	case "output":
+		run.output.WriteString(e.Output)
+		return
+	case "pass":
+		fmt.Fprintf(r.Out, "ok   %s  %d tests, %.1fs\n", e.Package, run.passed, e.Elapsed)
+	case "fail":
+		// What is still running was cut off by a panic, an exit or the time limit.
+		for _, test := range slices.Sorted(maps.Keys(run.running)) {
+			r.fail(run, test)
+		}
+		if build := r.builds[e.FailedBuild]; build != nil {
+			io.WriteString(r.Out, build.String())
+		}
+		io.WriteString(r.Out, run.output.String())
+		if run.failed == 0 { // it did not build, or its main function failed
+			r.Failed++
+		}
+		fmt.Fprintf(r.Out, "FAIL %s  %.1fs\n", e.Package, e.Elapsed)
+	case "skip": // no test files
+	default:
+		return
+	}
+	delete(r.packages, e.Package)
+}
+
+// fail counts a failed test and shows what it wrote.
+func (r *Report) fail(run *packageRun, test string) {
+	run.failed++
+	r.Failed++
+	io.WriteString(r.Out, run.running[test].String())
+	delete(run.running, test)
+}
+
+func (r *Report) run(name string) *packageRun {
+	if r.packages[name] == nil {
+		r.packages[name] = &packageRun{running: make(map[string]*strings.Builder)}
+	}
+	return r.packages[name]
+}

@@ -1,0 +1,94 @@
+package testreport_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/toolpark/toolpark/internal/devstack/testreport"
+)
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		source  string // of the package's only test file
+		summary string
+		says    []string
+		hides   []string
+	}{
+		"subtests count": {
+			source: `func TestA(t *testing.T) {
+				t.Run("one", func(t *testing.T) {})
+				t.Run("two", func(t *testing.T) { t.Log("quiet"); t.Skip() })
+			}`,
+			summary: "1 skipped\n2 passed, 0 failed",
+			says:    []string{"ok   sample  2 tests"},
+			hides:   []string{"quiet"},
+		},
+		"a failure shows its own output": {
+			source:  `func TestGood(t *testing.T) { t.Log("good") }; func TestBad(t *testing.T) { t.Error("bad") }`,
+			summary: "1 passed, 1 failed",
+			says:    []string{"--- FAIL: TestBad", "bad", "FAIL sample"},
+			hides:   []string{"good", "=== RUN"},
+		},
+		"what a panic cuts off has failed": {
+			source:  `func TestGood(t *testing.T) {}; func TestPanic(t *testing.T) { panic("boom") }`,
+			summary: "1 passed, 1 failed",
+			says:    []string{"boom", "FAIL sample"},
+		},
+		"an exit is a failure": {
+			source:  `func TestExit(t *testing.T) { println("leaving"); os.Exit(3) }; var _ = os.Exit`,
+			summary: "0 passed, 1 failed",
+			says:    []string{"FAIL sample"},
+		},
+		"a package that does not build has failed": {
+			source:  `func TestA(t *testing.T) { undefinedName() }`,
+			summary: "0 passed, 1 failed",
+			says:    []string{"undefined: undefinedName", "FAIL sample"},
+		},
+		"a failing main is a failure": {
+			source:  `func TestA(t *testing.T) {}; func TestMain(m *testing.M) { m.Run(); os.Exit(1) }`,
+			summary: "1 passed, 1 failed",
+			says:    []string{"FAIL sample"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			source := "package sample\n\nimport (\"os\"; \"testing\")\n\nvar _ = os.Exit\n\n" + c.source
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module sample\n"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "sample_test.go"), []byte(source), 0o600))
+			cmd := exec.Command("go", "test", "-vet=off", "-json", ".")
+			cmd.Dir = dir
+			stream, _ := cmd.Output() // it fails where the sample does
+
+			var out strings.Builder
+			report := testreport.Report{Out: &out}
+			require.NoError(t, report.Read(strings.NewReader(string(stream))))
+			report.Summary()
+			require.Contains(t, out.String(), "\n"+c.summary+"\n")
+			for _, want := range c.says {
+				require.Contains(t, out.String(), want)
+			}
+			for _, unwanted := range c.hides {
+				require.NotContains(t, out.String(), unwanted)
+			}
+		})
+	}
+}
+
+func TestReportAddsStreams(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	report := testreport.Report{Out: &out}
+	for range 2 {
+		require.NoError(t, report.Read(strings.NewReader(
+			"not an event\n"+`{"Action":"pass","Package":"p","Test":"TestA"}`+"\n"+`{"Action":"pass","Package":"p"}`+"\n")))
+	}
+	require.Equal(t, 2, report.Passed)
+	require.Contains(t, out.String(), "not an event\n")
+}
