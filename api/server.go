@@ -12,12 +12,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/toolpark/toolpark/internal/park"
 	"github.com/toolpark/toolpark/internal/postgres"
+	"github.com/toolpark/toolpark/workflows"
 )
 
 // Server serves the HTTP API. It is stateless: run as many as you like over one database.
 type Server struct {
 	DB       *postgres.DB
+	Park     *park.Park
+	Delivery *workflows.Delivery
 	Log      *slog.Logger
 	Metrics  *prometheus.Registry
 	Temporal func(context.Context) error // nil error: the Temporal server answers
@@ -44,11 +48,34 @@ func (s *Server) Handler() http.Handler {
 			r.Use(s.memberPlane)
 			r.Get("/executors", s.handle(s.listExecutors, "kind", "after", "limit"))
 			r.Get("/executors/{executor}", s.handle(s.getExecutor))
+			r.Post("/runs", s.handle(s.createRun))
+			r.Get("/runs", s.handle(s.listRuns, "after", "limit"))
+			r.Get("/runs/{run}", s.handle(s.getRun))
+			r.Get("/runs/{run}/context", s.handle(s.getContext))
+			r.Post("/runs/{run}/complete", s.handle(s.completeRun))
+			r.Post("/runs/{run}/stop", s.handle(s.stopRun))
+			r.Post("/runs/{run}/rounds", s.handle(s.createRound))
+			r.Get("/runs/{run}/rounds/{number}", s.handle(s.getRound, "wait_ms"))
+			r.Get("/runs/{run}/rounds/{number}/messages", s.handle(s.getMessages, "format", "accept_media", "wait_ms"))
+			r.Post("/runs/{run}/tasks", s.handle(s.appendSteps))
+			r.Get("/runs/{run}/tasks", s.handle(s.listTasks, "after", "limit"))
+			r.Get("/runs/{run}/tasks/{task}", s.handle(s.getTask, "wait_ms"))
+			r.Post("/runs/{run}/tasks/{task}/cancel", s.handle(s.cancelTask))
+			r.Get("/runs/{run}/events", s.handle(s.listEvents, "after", "limit"))
+			r.Get("/runs/{run}/events/stream", s.handle(s.streamEvents))
 		})
 		r.Group(func(r chi.Router) {
 			r.Use(s.executorPlane)
 			r.Get("/executor", s.handle(s.getSelf))
+			r.Put("/executor/announcement", s.handle(s.putAnnouncement))
 			r.Post("/executor/shutdown", s.handle(s.shutDownSelf))
+			r.Get("/executor/inbox", s.handle(s.getInbox, "after", "limit", "wait_ms", "unless"))
+			r.Post("/executor/inbox/{run}/{task}/claim", s.handle(s.claimTask))
+			r.Get("/executor/inbox/{run}/{task}/claim", s.handle(s.getClaim))
+			r.Post("/executor/inbox/{run}/{task}/extend", s.handle(s.extendClaim))
+			r.Post("/executor/inbox/{run}/{task}/commit", s.handle(s.commit))
+			r.Post("/executor/progress", s.handle(s.postProgress))
+			r.Get("/executor/events", s.handle(s.streamWork))
 		})
 	})
 	return r

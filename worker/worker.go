@@ -45,7 +45,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	wk := worker.New(w.Client, w.Queue, worker.Options{
 		MaxConcurrentLocalActivityExecutionSize: w.Connections,
 		DisableRegistrationAliasing:             true,
-		DisableActivityWorker:                   true,
+		LocalActivityWorkerOnly:                 true,
 	})
 	wk.RegisterWorkflow(workflows.ToolTask)
 	wk.RegisterWorkflow(workflows.Run)

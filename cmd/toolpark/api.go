@@ -12,10 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 
 	"github.com/toolpark/toolpark/api"
-	"github.com/toolpark/toolpark/internal/postgres"
 )
 
 // APICmd serves the HTTP API until it is told to stop.
@@ -34,32 +32,27 @@ func (c *APICmd) Validate() error { return errors.Join(c.PoolConfig.check(), c.C
 // Run serves. It starts without the database or Temporal, too: /readyz says what is missing.
 func (c *APICmd) Run(ctx context.Context) error {
 	logger := c.Logger()
-	db, err := postgres.Open(ctx, c.DatabaseURL, c.DatabaseConnections)
+	k, err := openKernel(ctx, c.DatabaseConfig, c.PoolConfig, c.TemporalConfig, c.tokens(), logger)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	options, err := c.ClientOptions()
-	if err != nil {
-		return err
-	}
-	options.Logger = log.NewStructuredLogger(logger)
-	temporal, err := client.NewLazyClient(options)
-	if err != nil {
-		return fmt.Errorf("use Temporal's settings: %w", err)
-	}
-	defer temporal.Close()
+	defer k.stop()
+	return serve(ctx, k.server(logger), c.ListenConfig, logger)
+}
 
-	server := &api.Server{
-		DB:      db,
-		Log:     logger,
-		Metrics: newMetrics(),
+// server is the HTTP API over the kernel.
+func (k *kernel) server(logger *slog.Logger) *api.Server {
+	return &api.Server{
+		DB:       k.db,
+		Park:     k.park,
+		Delivery: k.delivery,
+		Log:      logger,
+		Metrics:  newMetrics(),
 		Temporal: func(ctx context.Context) error {
-			_, err := temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+			_, err := k.temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
 			return err
 		},
 	}
-	return serve(ctx, server, c.ListenConfig, logger)
 }
 
 func newMetrics() *prometheus.Registry {

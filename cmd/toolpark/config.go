@@ -14,6 +14,8 @@ import (
 	"github.com/alecthomas/kong"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+
+	"github.com/toolpark/toolpark/internal/park"
 )
 
 // DatabaseConfig says where the database is.
@@ -65,6 +67,10 @@ func (c ClaimConfig) check() error {
 		return errors.New("set TOOLPARK_CLAIM_SECRET to 32 random bytes, the same for every API process; make them with: openssl rand -base64 32")
 	}
 	return nil
+}
+
+func (c ClaimConfig) tokens() park.Tokens {
+	return park.Tokens{Secret: c.ClaimSecret, Previous: c.ClaimSecretPrevious}
 }
 
 // ClaimSecret is a key of 32 bytes; empty when it is not set.

@@ -16,6 +16,7 @@ import (
 // cli is the whole command line. Each command is a struct in a file of its own name.
 type cli struct {
 	API     APICmd     `cmd:"" name:"api" help:"Serve the HTTP API. Run as many as you like."`
+	Worker  WorkerCmd  `cmd:"" help:"Run the Temporal worker. Run as many as you like."`
 	Migrate MigrateCmd `cmd:"" help:"Bring the database schema and Temporal's search attributes up to date."`
 	Admin   AdminCmd   `cmd:"" help:"Manage accounts, members, executors and credentials."`
 	Config  ConfigCmd  `cmd:"" help:"Print the settings in effect, with secrets masked."`

@@ -27,15 +27,15 @@ type StepRoute struct {
 	Runner *uuid.UUID // nil: the run's default runner, taken once
 }
 
-// Refusal is why a step was refused.
-type Refusal struct {
+// StepRefusal is why a step was refused.
+type StepRefusal struct {
 	Code    toolpark.Code `json:"code"`
 	Path    string        `json:"path"`
 	Message string        `json:"message"`
 }
 
 // Refused makes the one error of refused steps: its code is the first bad step's own.
-func Refused(refusals []Refusal) error {
+func Refused(refusals []StepRefusal) error {
 	first := refusals[0]
 	return toolpark.Errorf(first.Code, "%s", first.Message).At(first.Path).With("steps", refusals)
 }
@@ -55,7 +55,7 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 		if err != nil {
 			return err
 		}
-		var refusals []Refusal
+		var refusals []StepRefusal
 		for i := range steps {
 			key := steps[i].Key
 			if key == "" {
@@ -69,7 +69,7 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 			if refusal != nil {
 				at, _ := refusal.Details["pointer"].(string)
 				path := fmt.Sprintf("/steps/%d/tool%s", i, at)
-				refusals = append(refusals, Refusal{Code: refusal.Code, Path: path, Message: refusal.Message})
+				refusals = append(refusals, StepRefusal{Code: refusal.Code, Path: path, Message: refusal.Message})
 			}
 			a.Tasks = append(a.Tasks, t)
 		}

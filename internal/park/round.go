@@ -5,6 +5,7 @@ import (
 	"encoding/json/jsontext"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -44,12 +45,14 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := declared(frozen, req.ToolNames); err != nil {
-		return nil, nil, err
+	if req.ToolNames != nil {
+		if frozen, err = narrow(frozen, *req.ToolNames); err != nil {
+			return nil, nil, err
+		}
 	}
 	admitted := make([]declaration.Admitted, len(req.Calls))
 	for i, call := range req.Calls {
-		admitted[i] = p.admit(frozen, req.ToolNames, call)
+		admitted[i] = declaration.Admit(frozen, p.Schemas, declaration.Call{Name: call.Name, Arguments: call.Arguments})
 	}
 	return p.author(ctx, m, run.ID, req.Idempotency, reply, func(tx pgx.Tx, a *Authored) error {
 		number := a.run.Rounds + 1
@@ -65,26 +68,23 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 	})
 }
 
-// declared tells whether every name that narrows the round is in the declaration.
-func declared(frozen *declaration.Context, names *[]string) error {
-	if names == nil {
-		return nil
-	}
-	for i, name := range *names {
+// narrow is the part of a declaration that a round offered. A name that the declaration lacks is
+// refused; a call outside the part is a birth unknown_tool like any other.
+func narrow(frozen *declaration.Context, names []string) (*declaration.Context, error) {
+	part := &declaration.Context{Environment: frozen.Environment}
+	for i, name := range names {
 		if _, ok := frozen.Tool(name); !ok {
-			return toolpark.Errorf(toolpark.CodeToolNotDeclared,
+			return nil, toolpark.Errorf(toolpark.CodeToolNotDeclared,
 				"tool_names[%d]: the run's declaration has no tool %q.", i, strictjson.CutString(name, toolpark.MaxServedName)).
 				At(fmt.Sprintf("/tool_names/%d", i))
 		}
 	}
-	return nil
-}
-
-func (p *Park) admit(frozen *declaration.Context, names *[]string, call Call) declaration.Admitted {
-	if names != nil && !slices.Contains(*names, call.Name) {
-		return declaration.Unknown(call.Name)
+	for _, tool := range frozen.Tools {
+		if slices.Contains(names, tool.Name) {
+			part.Tools = append(part.Tools, tool)
+		}
 	}
-	return declaration.Admit(frozen, p.Schemas, declaration.Call{Name: call.Name, Arguments: call.Arguments})
+	return part, nil
 }
 
 func routesOf(admitted []declaration.Admitted) []postgres.Route {
@@ -109,7 +109,7 @@ func namesOf(admitted []declaration.Admitted) []string {
 
 // born is a call's task as it begins: parked for its addressee, or failed.
 func born(round, position int, call Call, a *declaration.Admitted, addresses *postgres.Addresses) postgres.NewTask {
-	name := strictjson.CutString(declaration.Printable(call.Name), toolpark.MaxServedName)
+	name := storableName(call.Name)
 	t := postgres.NewTask{
 		Key: fmt.Sprintf("r%dt%d", round, position), Round: &round, Position: position,
 		Kind: toolpark.KindTool, Origin: toolpark.OriginModel,
@@ -133,8 +133,8 @@ func born(round, position int, call Call, a *declaration.Admitted, addresses *po
 		fail(&t, toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: route.ToolName})
 	default:
 		// What the run was accepted with stays, whatever the runner announces now.
-		served.EffectProfile, served.TimeoutMS = a.Tool.EffectProfile, a.Tool.TimeoutMS
-		served.OutputSchemaHash = a.Tool.OutputSchemaHash
+		served.EffectProfile, served.TimeoutMS = a.Tool.Served.EffectProfile, a.Tool.Served.TimeoutMS
+		served.OutputSchemaHash = a.Tool.Served.OutputSchemaHash
 		dispatch(&t, []postgres.Served{served}, nil)
 	}
 	return t
@@ -146,4 +146,10 @@ func address(t *postgres.NewTask, to []postgres.Served) {
 		return
 	}
 	dispatch(t, to, nil)
+}
+
+// storableName is what is kept of the name a model called, which may be anything at all.
+func storableName(name string) string {
+	name = strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), "\x00", "\uFFFD")
+	return strictjson.CutString(name, toolpark.MaxServedName)
 }

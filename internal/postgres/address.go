@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"encoding/json/jsontext"
 	"uuid"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/declaration"
 )
 
 // Route is a served name at a runner that a declaration, or an author, names.
@@ -85,4 +87,49 @@ func principal(ctx context.Context, q Querier, run *Run) (uuid.UUID, error) {
 	err := q.QueryRow(ctx, `SELECT coalesce(steward_id, id) FROM members WHERE account_id = $1 AND id = coalesce($2, $3)`,
 		run.AccountID, run.AgentID, run.CreatorID).Scan(&human)
 	return human, mapError(err, "read the principal of run %s", run.ID)
+}
+
+// Snapshot reads, at one moment, what the eligible ones of the named runners announce, for the
+// acceptance of a run.
+func Snapshot(ctx context.Context, q Querier, run *Run, runners []uuid.UUID) (declaration.Snapshot, error) {
+	snapshot := declaration.Snapshot{Runners: map[uuid.UUID]declaration.Runner{}}
+	human, err := principal(ctx, q, run)
+	if err != nil {
+		return snapshot, err
+	}
+	rows, _ := q.Query(ctx, `
+		SELECT e.id, e.display_name, e.environment, t.name, t.effect_profile, t.timeout_ms, t.output_schema_hash,
+			coalesce(t.model_visible, false)
+		FROM executors e
+		LEFT JOIN executor_tools t ON t.executor_id = e.id
+		WHERE e.kind = 'runner' AND e.id = ANY($3) AND `+eligible, run.AccountID, human, runners)
+	var (
+		id          uuid.UUID
+		display     string
+		environment jsontext.Value
+		name        *string
+		effect      *toolpark.EffectProfile
+		served      declaration.Served
+	)
+	columns := []any{&id, &display, &environment, &name, &effect, &served.TimeoutMS, &served.OutputSchemaHash, &served.ModelVisible}
+	_, err = pgx.ForEachRow(rows, columns, func() error {
+		runner, known := snapshot.Runners[id]
+		if !known {
+			runner = declaration.Runner{DisplayName: display, Environment: environment, Tools: map[string]declaration.Served{}}
+			snapshot.Runners[id] = runner
+		}
+		if name != nil {
+			served.EffectProfile = *effect
+			runner.Tools[*name] = served
+		}
+		return nil
+	})
+	return snapshot, mapError(err, "read what runners announce")
+}
+
+// ExecutorExists tells whether the account has an executor of this id, whatever its state.
+func ExecutorExists(ctx context.Context, q Querier, account, id uuid.UUID) (bool, error) {
+	var exists bool
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM executors WHERE account_id = $1 AND id = $2)`, account, id).Scan(&exists)
+	return exists, mapError(err, "look for executor %s", id)
 }

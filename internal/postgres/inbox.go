@@ -101,3 +101,26 @@ func (db *DB) Listed(ctx context.Context, account, executor uuid.UUID) ([]Listed
 	listed, err := pgx.CollectRows(rows, pgx.RowToStructByName[Listed])
 	return listed, mapError(err, "list inbox of %s", executor)
 }
+
+// Ended is an inbox row that left its inbox. SettledBy is empty when another executor claimed it.
+type Ended struct {
+	Listed
+	SettledBy string
+}
+
+// SettledBy tells how rows that left an inbox ended.
+func (db *DB) SettledBy(ctx context.Context, account uuid.UUID, rows []Listed) ([]Ended, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	runs, keys, generations := make([]uuid.UUID, len(rows)), make([]string, len(rows)), make([]int, len(rows))
+	for i, row := range rows {
+		runs[i], keys[i], generations[i] = row.RunID, row.TaskKey, row.Generation
+	}
+	found, _ := db.Pool.Query(ctx, `
+		SELECT w.run_id, w.key AS task_key, w.generation, false AS claimed, coalesce(t.settled_by, '') AS settled_by
+		FROM unnest($2::uuid[], $3::text[], $4::int[]) AS w(run_id, key, generation)
+		JOIN tasks t ON t.account_id = $1 AND t.run_id = w.run_id AND t.key = w.key`, account, runs, keys, generations)
+	ended, err := pgx.CollectRows(found, pgx.RowToStructByName[Ended])
+	return ended, mapError(err, "read how inbox rows ended")
+}

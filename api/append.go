@@ -1,0 +1,201 @@
+package api
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/declaration"
+	"github.com/toolpark/toolpark/internal/park"
+	"github.com/toolpark/toolpark/internal/strictjson"
+)
+
+type stepRequest struct {
+	Tool jsontext.Value `json:"tool"`
+	Ask  jsontext.Value `json:"ask"`
+	Wait jsontext.Value `json:"wait"`
+}
+
+type toolStepRequest struct {
+	Name      string         `json:"name"`
+	Input     jsontext.Value `json:"input"`
+	Route     jsontext.Value `json:"route"`
+	TimeoutMS jsontext.Value `json:"timeout_ms"`
+	Key       *string        `json:"key"`
+}
+
+var taskKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// appendSteps writes steps that a client authors itself: all of them, or none with every bad one named.
+func (s *Server) appendSteps(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r, toolpark.MaxRoundsBody)
+	if err != nil {
+		return err
+	}
+	key, hash, err := idempotencyKey(r, body)
+	if err != nil {
+		return err
+	}
+	run, err := s.readableRun(r)
+	if err != nil {
+		return err
+	}
+	steps, err := newSteps(body)
+	if err != nil {
+		return err
+	}
+	authored, replay, err := s.Park.AppendSteps(r.Context(), member(r), run, steps, park.Idempotency{Key: key, Hash: hash}, renderSteps)
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return writeReplay(w, replay)
+	}
+	s.start(run, authored)
+	answer, err := renderSteps(authored)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusCreated, answer)
+}
+
+func newSteps(body jsontext.Value) ([]park.ToolStep, error) {
+	req, err := decode[struct {
+		Steps []stepRequest `json:"steps"`
+	}](body)
+	if err != nil {
+		return nil, err
+	}
+	if len(req.Steps) == 0 || len(req.Steps) > toolpark.MaxStepsPerAppend {
+		return nil, toolpark.Errorf(toolpark.CodeParameterInvalid, "steps must hold 1 to %d steps.", toolpark.MaxStepsPerAppend).At("/steps")
+	}
+	steps := make([]park.ToolStep, len(req.Steps))
+	var refusals []park.StepRefusal
+	for i, step := range req.Steps {
+		refusal := newStep(step, &steps[i])
+		if refusal == nil {
+			continue
+		}
+		at, _ := refusal.Details["pointer"].(string)
+		refusals = append(refusals, park.StepRefusal{
+			Code: refusal.Code, Path: fmt.Sprintf("/steps/%d%s", i, at), Message: refusal.Message,
+		})
+	}
+	if refusals != nil {
+		return nil, park.Refused(refusals)
+	}
+	return steps, nil
+}
+
+func invalidStep(pointer, format string, args ...any) *toolpark.Error {
+	return toolpark.Errorf(toolpark.CodeValidationFailed, format, args...).At(pointer)
+}
+
+func newStep(req stepRequest, step *park.ToolStep) *toolpark.Error {
+	switch {
+	case !absent(req.Ask):
+		return invalidStep("/ask", "ask steps are not available in this version.")
+	case !absent(req.Wait):
+		return invalidStep("/wait", "wait steps are not available in this version.")
+	case absent(req.Tool):
+		return invalidStep("", "A step has one verb: tool.")
+	}
+	var tool toolStepRequest
+	if err := json.Unmarshal(req.Tool, &tool, json.RejectUnknownMembers(true)); err != nil {
+		return invalidStep("/tool", "A tool step is an object of name, input, route, timeout_ms and key, and nothing else.").Because(err)
+	}
+	if _, _, bad := strictjson.Unstorable([]byte(strconv.Quote(tool.Name))); bad || tool.Name == "" || utf8.RuneCountInString(tool.Name) > toolpark.MaxServedName {
+		return invalidStep("/tool/name", "name must be a served tool name of 1 to %d characters.", toolpark.MaxServedName)
+	}
+	step.Name = tool.Name
+	if tool.Key != nil {
+		if !taskKey.MatchString(*tool.Key) {
+			return invalidStep("/tool/key", "key must match %s.", taskKey)
+		}
+		step.Key = *tool.Key
+	}
+	if refusal := stepInput(tool.Input, step); refusal != nil {
+		return refusal
+	}
+	if refusal := stepTimeout(tool.TimeoutMS, step); refusal != nil {
+		return refusal
+	}
+	return stepRoute(tool.Route, step)
+}
+
+func stepInput(input jsontext.Value, step *park.ToolStep) *toolpark.Error {
+	if input == nil {
+		input = jsontext.Value("{}")
+	}
+	compact, failure := declaration.ReadInput(input)
+	if failure != nil {
+		return invalidStep("/tool/input", "%s: %s", failure.Key, failure.Detail)
+	}
+	step.Input = compact
+	return nil
+}
+
+func stepTimeout(raw jsontext.Value, step *park.ToolStep) *toolpark.Error {
+	if raw == nil {
+		return nil
+	}
+	ms, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || ms < 1 || ms > toolpark.MaxToolTimeout.Milliseconds() {
+		return invalidStep("/tool/timeout_ms", "timeout_ms must be an integer from 1 to %d.", toolpark.MaxToolTimeout.Milliseconds())
+	}
+	step.TimeoutMS = &ms
+	return nil
+}
+
+// stepRoute reads an explicit route: a runner, or by leaving its id out the run's default runner.
+func stepRoute(raw jsontext.Value, step *park.ToolStep) *toolpark.Error {
+	if raw == nil {
+		return nil
+	}
+	invalid := func(why string) *toolpark.Error {
+		return toolpark.Errorf(toolpark.CodeInvalidToolRoute,
+			`route %s; it is {"kind":"runner","runner_executor_public_id":UUID}, or without the id for the run's default runner.`, why).At("/tool/route")
+	}
+	var route struct {
+		Kind   string         `json:"kind"`
+		Runner jsontext.Value `json:"runner_executor_public_id"`
+	}
+	if err := json.Unmarshal(raw, &route, json.RejectUnknownMembers(true)); err != nil || raw.Kind() != '{' {
+		return invalid("is malformed")
+	}
+	if route.Kind != "runner" {
+		return invalid("has another kind than runner")
+	}
+	step.Route = &park.StepRoute{}
+	if route.Runner == nil {
+		return nil
+	}
+	runner, err := nullableUUID(route.Runner, "/tool/route/runner_executor_public_id")
+	if err != nil || runner == nil {
+		return invalid("names no runner by its UUID")
+	}
+	step.Route.Runner = runner
+	return nil
+}
+
+// openedStep is an authored task as it begins.
+type openedStep struct {
+	TaskKey  string            `json:"task_key"`
+	Kind     toolpark.TaskKind `json:"kind"`
+	ToolName string            `json:"tool_name"`
+	Status   toolpark.Status   `json:"status"`
+}
+
+func renderSteps(a *park.Authored) (jsontext.Value, error) {
+	tasks := make([]openedStep, len(a.Tasks))
+	for i := range a.Tasks {
+		t := &a.Tasks[i]
+		tasks[i] = openedStep{TaskKey: t.Key, Kind: t.Kind, ToolName: *t.ToolName, Status: t.Status}
+	}
+	return json.Marshal(map[string]any{"tasks": tasks}, wire)
+}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"encoding/json/jsontext"
+	"net/http"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/envelope"
+	"github.com/toolpark/toolpark/internal/notify"
+	"github.com/toolpark/toolpark/internal/park"
+	"github.com/toolpark/toolpark/workflows"
+)
+
+// commitRequest is a report. Its result fields are passed over by the door and judged one by one by
+// the envelope: one bad field has its own refusal.
+type commitRequest struct {
+	ClaimToken        jsontext.Value `json:"claim_token"`
+	Content           jsontext.Value `json:"content"`
+	StructuredContent jsontext.Value `json:"structured_content"`
+	ResultType        jsontext.Value `json:"result_type"`
+	IsError           jsontext.Value `json:"is_error"`
+	Outcome           jsontext.Value `json:"outcome"`
+	Title             jsontext.Value `json:"title"`
+	Metadata          jsontext.Value `json:"metadata"`
+}
+
+// resultFields are the fields that the envelope judges.
+var resultFields = []string{
+	"/content", "/structured_content", "/result_type", "/is_error", "/outcome", "/title", "/metadata",
+}
+
+func (s *Server) commit(w http.ResponseWriter, r *http.Request) error {
+	id, err := inboxTask(r)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(w, r, toolpark.MaxCommitBody, resultFields...)
+	if err != nil {
+		return err
+	}
+	req, err := decode[commitRequest](body)
+	if err != nil {
+		return err
+	}
+	token := ""
+	if !absent(req.ClaimToken) {
+		if req.ClaimToken.Kind() != '"' {
+			return toolpark.Errorf(toolpark.CodeParameterInvalid, "claim_token must be a string.").At("/claim_token")
+		}
+		token = text(req.ClaimToken)
+	}
+	fields := envelope.Fields{
+		Content: req.Content, StructuredContent: req.StructuredContent, ResultType: req.ResultType,
+		IsError: req.IsError, Outcome: req.Outcome, Title: req.Title, Metadata: req.Metadata,
+	}
+	sub := s.Park.Hub.Subscribe(notify.TaskTopic(id))
+	defer sub.Close()
+	staged, err := s.Park.StageCommit(r.Context(), executor(r), id, token, fields)
+	if err != nil {
+		return s.withTask(r.Context(), id, err)
+	}
+	verdict, err := s.verdict(r, sub, id, staged, workflows.SignalCommit)
+	if err != nil {
+		return err
+	}
+	if verdict == nil {
+		return writeJSON(w, http.StatusAccepted, map[string]any{"commit": map[string]string{"status": "pending"}})
+	}
+	switch verdict.Code {
+	case "":
+	case toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled, toolpark.CodeStaleClaim:
+		return s.withTask(r.Context(), id, park.LateCommitError(verdict.Code))
+	default:
+		return toolpark.Errorf(verdict.Code, "%s", verdict.Message)
+	}
+	task, err := s.DB.TaskDetail(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return writeTask(w, task)
+}

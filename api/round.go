@@ -1,0 +1,294 @@
+package api
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+	"uuid"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/envelope"
+	"github.com/toolpark/toolpark/internal/notify"
+	"github.com/toolpark/toolpark/internal/park"
+	"github.com/toolpark/toolpark/internal/postgres"
+)
+
+type roundRequest struct {
+	Calls         []jsontext.Value `json:"calls"`
+	ToolNames     *[]string        `json:"tool_names"`
+	Offered       jsontext.Value   `json:"offered"`
+	Tools         jsontext.Value   `json:"tools"`
+	KernelTools   jsontext.Value   `json:"kernel_tools"`
+	Runners       jsontext.Value   `json:"runner_executor_public_ids"`
+	RunnerToolIDs jsontext.Value   `json:"runner_tool_names"`
+}
+
+type callRequest struct {
+	ID        jsontext.Value `json:"id"`
+	Name      jsontext.Value `json:"name"`
+	Arguments jsontext.Value `json:"arguments"`
+}
+
+// openedTask is a task of a round as it was born.
+type openedTask struct {
+	TaskKey    string              `json:"task_key"`
+	ToolCallID string              `json:"tool_call_id"`
+	Minted     bool                `json:"tool_call_id_minted,omitzero"`
+	Name       string              `json:"name"`
+	Status     toolpark.Status     `json:"status"`
+	Error      *toolpark.TaskError `json:"error,omitzero"`
+}
+
+func (s *Server) createRound(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r, toolpark.MaxRoundsBody, "/calls/*/arguments")
+	if err != nil {
+		return err
+	}
+	key, hash, err := idempotencyKey(r, body)
+	if err != nil {
+		return err
+	}
+	run, err := s.readableRun(r)
+	if err != nil {
+		return err
+	}
+	req, minted, err := newRound(body)
+	if err != nil {
+		return err
+	}
+	req.Idempotency = park.Idempotency{Key: key, Hash: hash}
+	render := func(a *park.Authored) (jsontext.Value, error) { return renderRound(a, minted) }
+	authored, replay, err := s.Park.AuthorRound(r.Context(), member(r), run, req, render)
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return writeReplay(w, replay)
+	}
+	s.start(run, authored)
+	answer, err := render(authored)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusCreated, answer)
+}
+
+// start starts the workflows of what was authored. The answer does not wait for it: what is lost the
+// recovery loop finds.
+func (s *Server) start(run *postgres.Run, authored *park.Authored) {
+	s.Delivery.Start(authored.Live(), func(ctx context.Context, keys []string) {
+		if err := s.DB.Started(ctx, run.AccountID, run.ID, keys); err != nil {
+			s.Log.Warn("started tasks not noted; the recovery loop will nudge them", "run", run.ID, "error", err)
+		}
+	})
+}
+
+func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {
+	req, err := decode[roundRequest](body)
+	if err != nil {
+		return park.RoundRequest{}, nil, err
+	}
+	if err := unavailable(map[string]jsontext.Value{
+		"offered": req.Offered, "tools": req.Tools, "kernel_tools": req.KernelTools,
+		"runner_executor_public_ids": req.Runners, "runner_tool_names": req.RunnerToolIDs,
+	}); err != nil {
+		return park.RoundRequest{}, nil, err
+	}
+	if len(req.Calls) == 0 || len(req.Calls) > toolpark.MaxCallsPerRound {
+		return park.RoundRequest{}, nil, toolpark.Errorf(toolpark.CodeParameterInvalid,
+			"calls must hold 1 to %d calls.", toolpark.MaxCallsPerRound).At("/calls")
+	}
+	round := park.RoundRequest{ToolNames: req.ToolNames, Calls: make([]park.Call, len(req.Calls))}
+	minted := make([]bool, len(req.Calls))
+	seen := make(map[string]int, len(req.Calls))
+	for i, raw := range req.Calls {
+		call, ok, err := newCall(raw, i)
+		if err != nil {
+			return park.RoundRequest{}, nil, err
+		}
+		if first, twice := seen[call.ID]; twice {
+			return park.RoundRequest{}, nil, toolpark.Errorf(toolpark.CodeParameterInvalid,
+				"calls[%d].id is that of calls[%d]; results could not be paired.", i, first).At(fmt.Sprintf("/calls/%d/id", i))
+		}
+		seen[call.ID] = i
+		round.Calls[i], minted[i] = call, !ok
+	}
+	return round, minted, nil
+}
+
+// newCall reads one call. ok tells that it brought a pairing key of its own.
+func newCall(raw jsontext.Value, i int) (call park.Call, ok bool, err error) {
+	var req callRequest
+	err = json.Unmarshal(raw, &req, json.RejectUnknownMembers(true), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if err != nil {
+		return park.Call{}, false, toolpark.Errorf(toolpark.CodeParameterInvalid,
+			"calls[%d] must be an object of id, name and arguments, and nothing else.", i).At(fmt.Sprintf("/calls/%d", i)).Because(err)
+	}
+	if req.Name == nil || req.Name.Kind() != '"' {
+		return park.Call{}, false, toolpark.Errorf(toolpark.CodeParameterInvalid,
+			"calls[%d].name must be a string.", i).At(fmt.Sprintf("/calls/%d/name", i))
+	}
+	call = park.Call{Name: text(req.Name), Arguments: req.Arguments}
+	switch {
+	case absent(req.ID):
+	case req.ID.Kind() != '"':
+		return park.Call{}, false, toolpark.Errorf(toolpark.CodeParameterInvalid,
+			"calls[%d].id must be a string.", i).At(fmt.Sprintf("/calls/%d/id", i))
+	default:
+		call.ID = text(req.ID)
+	}
+	ok = strings.TrimSpace(call.ID) != "" && utf8.RuneCountInString(call.ID) <= toolpark.MaxToolCallID && !strings.Contains(call.ID, "\x00")
+	if !ok {
+		call.ID = "call_" + uuid.NewV7().String()
+	}
+	return call, ok, nil
+}
+
+// text is the string that a JSON string holds.
+func text(v jsontext.Value) string {
+	s, _ := jsontext.AppendUnquote(nil, v) // the door has refused what does not unquote
+	return string(s)
+}
+
+// unavailable refuses fields of the contract that this version does not serve yet, rather than ignore
+// what they ask for.
+func unavailable(fields map[string]jsontext.Value) error {
+	for name, value := range fields {
+		if !absent(value) {
+			return toolpark.Errorf(toolpark.CodeValidationFailed, "%s is not available in this version.", name).At("/" + name)
+		}
+	}
+	return nil
+}
+
+func renderRound(a *park.Authored, minted []bool) (jsontext.Value, error) {
+	tasks := make([]openedTask, len(a.Tasks))
+	for i := range a.Tasks {
+		t := &a.Tasks[i]
+		tasks[i] = openedTask{
+			TaskKey: t.Key, ToolCallID: *t.ToolCallID, Minted: minted[i], Name: *t.CallableName, Status: t.Status,
+			Error: birthError(t),
+		}
+	}
+	return json.Marshal(map[string]any{"round": map[string]any{"number": *a.Round, "tasks": tasks}}, wire)
+}
+
+func birthError(t *postgres.NewTask) *toolpark.TaskError {
+	if t.ErrorKey == nil {
+		return nil
+	}
+	e := &toolpark.TaskError{Key: *t.ErrorKey}
+	if t.ErrorDetail != nil {
+		e.Detail = *t.ErrorDetail
+	}
+	return e
+}
+
+// settledRound waits until every task of the round of the path has settled, or the time is up, and
+// reads them in call order.
+func (s *Server) settledRound(r *http.Request) (number int, tasks []*postgres.TaskDetail, settled bool, err error) {
+	wait, err := waitMS(r)
+	if err != nil {
+		return 0, nil, false, err
+	}
+	run, err := s.readableRun(r)
+	if err != nil {
+		return 0, nil, false, err
+	}
+	number, err = strconv.Atoi(chi.URLParam(r, "number"))
+	if err != nil || number < 1 || number > 1<<31-1 || strconv.Itoa(number) != chi.URLParam(r, "number") {
+		return 0, nil, false, notFound("round")
+	}
+	sub := s.Park.Hub.Subscribe(notify.RoundTopic(run.ID, number))
+	defer sub.Close()
+	settled, err = notify.Await(r.Context(), sub, wait, s.draining, func(ctx context.Context) (bool, bool, error) {
+		settled, err := s.DB.RoundSettled(ctx, run.AccountID, run.ID, number)
+		return settled, settled, err
+	})
+	if err != nil {
+		return 0, nil, false, err
+	}
+	tasks, err = s.DB.RoundDetail(r.Context(), run.AccountID, run.ID, number)
+	return number, tasks, settled, err
+}
+
+func (s *Server) getRound(w http.ResponseWriter, r *http.Request) error {
+	number, tasks, settled, err := s.settledRound(r)
+	if err != nil {
+		return err
+	}
+	results := make([]taskResponse, len(tasks))
+	for i, task := range tasks {
+		if results[i], err = newTaskResponse(task); err != nil {
+			return err
+		}
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{
+		"round": map[string]any{"number": number, "settled": settled, "results": results},
+	})
+}
+
+// getMessages renders a settled round's results as provider messages, one result a call, in call order.
+func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
+	format, err := envelope.ParseFormat(r.URL.Query().Get("format"))
+	if err != nil {
+		return err
+	}
+	if err := checkAcceptMedia(r); err != nil {
+		return err
+	}
+	_, tasks, settled, err := s.settledRound(r)
+	if err != nil {
+		return err
+	}
+	if !settled {
+		return toolpark.Errorf(toolpark.CodeRunBusy,
+			"The round has calls without a result; wait for it with wait_ms, or read the round.")
+	}
+	results := make([]envelope.Result, len(tasks))
+	for i, task := range tasks {
+		if results[i], err = modelResult(task); err != nil {
+			return err
+		}
+	}
+	messages, err := envelope.Messages(format, results)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"messages": messages})
+}
+
+// modelResult is what a model reads of a settled task.
+func modelResult(t *postgres.TaskDetail) (envelope.Result, error) {
+	result := envelope.Result{CallID: *t.ToolCallID, IsError: t.IsError}
+	if t.Status != toolpark.Completed {
+		result.Failure = &toolpark.TaskError{Key: *t.ErrorKey}
+		if t.ErrorDetail != nil {
+			result.Failure.Detail = *t.ErrorDetail
+		}
+		return result, nil
+	}
+	var err error
+	result.Text, err = envelope.Output(t.Content)
+	return result, err
+}
+
+func checkAcceptMedia(r *http.Request) error {
+	media := r.URL.Query().Get("accept_media")
+	if media == "" {
+		return nil
+	}
+	for kind := range strings.SplitSeq(media, ",") {
+		if kind != "image" && kind != "pdf" {
+			return parameterInvalid("accept_media is a list of image and pdf, separated by commas.")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"net/http"
+	"time"
+	"uuid"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/envelope"
+	"github.com/toolpark/toolpark/internal/notify"
+	"github.com/toolpark/toolpark/internal/park"
+	"github.com/toolpark/toolpark/internal/postgres"
+	"github.com/toolpark/toolpark/workflows"
+)
+
+// taskRow is a task as a list shows it: without input and result.
+type taskRow struct {
+	TaskKey       string                  `json:"task_key"`
+	Kind          toolpark.TaskKind       `json:"kind"`
+	Status        toolpark.Status         `json:"status"`
+	Origin        toolpark.Origin         `json:"origin"`
+	Round         *int                    `json:"round"`
+	CallableName  *string                 `json:"callable_name"`
+	ToolName      *string                 `json:"tool_name"`
+	ToolAlias     *string                 `json:"tool_alias"`
+	ToolCallID    *string                 `json:"tool_call_id"`
+	AddressedTo   *addressedTo            `json:"addressed_to"`
+	Target        *target                 `json:"target"`
+	ClaimedBy     *uuid.UUID              `json:"claimed_by"`
+	EffectProfile *toolpark.EffectProfile `json:"effect_profile"`
+	Approval      *approval               `json:"approval"`
+	DeadlineAt    *time.Time              `json:"deadline_at"`
+	TimeoutMS     *int64                  `json:"timeout_ms"`
+	Generation    int                     `json:"generation"`
+	RetrySafe     bool                    `json:"retry_safe"`
+	IsError       bool                    `json:"is_error"`
+	Error         *toolpark.TaskError     `json:"error,omitzero"`
+	CreatedAt     time.Time               `json:"created_at"`
+	DispatchedAt  *time.Time              `json:"dispatched_at"`
+	ClaimedAt     *time.Time              `json:"claimed_at"`
+	SettledAt     *time.Time              `json:"settled_at"`
+}
+
+type addressedTo struct {
+	Role     toolpark.ExecutorKind `json:"role"`
+	Executor *uuid.UUID            `json:"executor_public_id,omitzero"` // absent for a pool
+}
+
+// target is the concrete runner that a route named.
+type target struct {
+	Kind     string    `json:"kind"`
+	Runner   uuid.UUID `json:"runner_executor_public_id"`
+	ToolName string    `json:"tool_name"`
+}
+
+type approval struct {
+	Origin    string    `json:"origin"` // what let it pass: mode, author
+	DecidedAt time.Time `json:"decided_at"`
+}
+
+// taskResponse is a task whole.
+type taskResponse struct {
+	taskRow
+	ToolInput         jsontext.Value `json:"tool_input"`
+	Output            *string        `json:"output"`  // the text projection; null until the task settles
+	Content           jsontext.Value `json:"content"` // a list of blocks; null until the task settles
+	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
+	Title             *string        `json:"title,omitzero"`
+	Metadata          jsontext.Value `json:"metadata,omitzero"`
+	RejectedResult    jsontext.Value `json:"rejected_result,omitzero"`
+}
+
+func newTaskRow(t *toolpark.Task) taskRow {
+	row := taskRow{
+		TaskKey: t.Key, Kind: t.Kind, Status: t.Status, Origin: t.Origin, Round: t.Round, CallableName: t.CallableName,
+		ToolName: t.ToolName, ToolCallID: t.ToolCallID, ClaimedBy: t.ClaimedBy, EffectProfile: t.EffectProfile,
+		DeadlineAt: t.DeadlineAt, TimeoutMS: t.TimeoutMS, Generation: t.Generation, IsError: t.IsError,
+		CreatedAt: t.CreatedAt, DispatchedAt: t.DispatchedAt, ClaimedAt: t.ClaimedAt, SettledAt: t.SettledAt,
+		RetrySafe: t.EffectProfile != nil && t.EffectProfile.Idempotency == toolpark.IdempotentKeyed,
+	}
+	if t.ErrorKey != nil {
+		row.Error = &toolpark.TaskError{Key: *t.ErrorKey}
+	}
+	if t.AddressedRole != nil {
+		row.AddressedTo = newAddressedTo(*t.AddressedRole, t.AddressedTo)
+		row.Approval = &approval{Origin: "mode", DecidedAt: t.CreatedAt}
+		if t.Origin == toolpark.OriginAuthor {
+			row.Approval.Origin = "author"
+		}
+		if *t.AddressedRole == toolpark.Runner {
+			row.Target = &target{Kind: "runner", Runner: t.AddressedTo[0], ToolName: *t.ToolName}
+		}
+	}
+	return row
+}
+
+func newAddressedTo(role toolpark.ExecutorKind, executors []uuid.UUID) *addressedTo {
+	to := &addressedTo{Role: role}
+	if role != toolpark.ToolsProvider {
+		to.Executor = &executors[0]
+	}
+	return to
+}
+
+func newTaskResponse(t *postgres.TaskDetail) (taskResponse, error) {
+	response := taskResponse{
+		taskRow: newTaskRow(&t.Task), ToolInput: t.Input, StructuredContent: t.StructuredContent, Title: t.Title,
+		Metadata: t.Metadata, RejectedResult: t.RejectedResult,
+	}
+	if response.Error != nil && t.ErrorDetail != nil {
+		response.Error.Detail = *t.ErrorDetail
+	}
+	if t.SettledAt == nil {
+		return response, nil
+	}
+	output, err := envelope.Output(t.Content)
+	if err != nil {
+		return response, err
+	}
+	response.Output, response.Content = &output, t.Content
+	if t.Content == nil {
+		response.Content = jsontext.Value("[]")
+	}
+	return response, nil
+}
+
+// readableTask names the task of the path, if the caller may read its run.
+func (s *Server) readableTask(r *http.Request) (toolpark.TaskID, error) {
+	run, err := s.readableRun(r)
+	if err != nil {
+		return toolpark.TaskID{}, err
+	}
+	return toolpark.TaskID{Account: run.AccountID, Run: run.ID, Key: chi.URLParam(r, "task")}, nil
+}
+
+func (s *Server) listTasks(w http.ResponseWriter, r *http.Request) error {
+	run, err := s.readableRun(r)
+	if err != nil {
+		return err
+	}
+	limit, cursor, err := page(r)
+	if err != nil {
+		return err
+	}
+	after, err := decodeCursor[string](cursor)
+	if err != nil {
+		return err
+	}
+	tasks, err := s.DB.TasksPage(r.Context(), run.AccountID, run.ID, after, limit+1)
+	if err != nil {
+		return err
+	}
+	tasks, next, err := nextPage(tasks, limit, func(t toolpark.Task) string { return t.Key })
+	if err != nil {
+		return err
+	}
+	list := make([]taskRow, len(tasks))
+	for i := range tasks {
+		list[i] = newTaskRow(&tasks[i])
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"tasks": list, "pagination": next})
+}
+
+func (s *Server) getTask(w http.ResponseWriter, r *http.Request) error {
+	wait, err := waitMS(r)
+	if err != nil {
+		return err
+	}
+	id, err := s.readableTask(r)
+	if err != nil {
+		return err
+	}
+	sub := s.Park.Hub.Subscribe(notify.TaskTopic(id))
+	defer sub.Close()
+	task, err := notify.Await(r.Context(), sub, wait, s.draining, func(ctx context.Context) (*postgres.TaskDetail, bool, error) {
+		task, err := s.DB.TaskDetail(ctx, id)
+		return task, err == nil && task.SettledAt != nil, err
+	})
+	if err != nil {
+		return err
+	}
+	return writeTask(w, task)
+}
+
+func writeTask(w http.ResponseWriter, task *postgres.TaskDetail) error {
+	response, err := newTaskResponse(task)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"task": response})
+}
+
+func (s *Server) cancelTask(w http.ResponseWriter, r *http.Request) error {
+	if _, err := readOptionalBody(w, r, toolpark.MaxBody); err != nil {
+		return err
+	}
+	id, err := s.readableTask(r)
+	if err != nil {
+		return err
+	}
+	sub := s.Park.Hub.Subscribe(notify.TaskTopic(id))
+	defer sub.Close()
+	staged, err := s.Park.StageCancel(r.Context(), member(r), id)
+	if err != nil {
+		return s.withTask(r.Context(), id, err)
+	}
+	verdict, err := s.verdict(r, sub, id, staged, workflows.SignalCancel)
+	if err != nil {
+		return err
+	}
+	if verdict == nil {
+		return writeJSON(w, http.StatusAccepted, map[string]any{"cancel": map[string]string{"status": "pending"}})
+	}
+	if verdict.Code != "" {
+		return s.withTask(r.Context(), id, toolpark.Errorf(verdict.Code, "The task settled before the cancel was judged."))
+	}
+	task, err := s.DB.TaskDetail(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return writeTask(w, task)
+}
+
+// verdict nudges the task's workflow and waits for what it makes of a staged input; nil when no worker
+// answered in time. The input is durable: it will be judged.
+func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.TaskID, staged *park.Staged, signal workflows.Signal) (*postgres.Verdict, error) {
+	if staged.Verdict != nil {
+		return staged.Verdict, nil
+	}
+	if err := s.Delivery.Nudge(r.Context(), staged.Task, signal); err != nil {
+		s.Log.WarnContext(r.Context(), "task not nudged; the recovery loop will", "run", id.Run, "task", id.Key, "error", err)
+	}
+	return notify.Await(r.Context(), sub, toolpark.VerdictWait, s.draining, func(ctx context.Context) (*postgres.Verdict, bool, error) {
+		verdict, err := s.DB.Verdict(ctx, id, staged.Seq)
+		return verdict, verdict != nil, err
+	})
+}
+
+// withTask adds the task as it is now to a refusal that is about its state.
+func (s *Server) withTask(ctx context.Context, id toolpark.TaskID, err error) error {
+	refusal, ok := err.(*toolpark.Error) //nolint:errorlint // a wrapped refusal has been answered already
+	if !ok {
+		return err
+	}
+	switch refusal.Code {
+	case toolpark.CodeAlreadySettled, toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled:
+	default:
+		return err
+	}
+	task, readErr := s.DB.TaskDetail(ctx, id)
+	if readErr != nil {
+		return readErr
+	}
+	response, readErr := newTaskResponse(task)
+	if readErr != nil {
+		return readErr
+	}
+	return refusal.With("task", response)
+}
