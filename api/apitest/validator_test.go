@@ -67,8 +67,10 @@ func TestValidator(t *testing.T) {
 		asJSON = "application/json; charset=utf-8"
 		stream = "text/event-stream"
 
-		round  = `{"calls":[{"id":"c1","name":"echo","arguments":{"n":1E100}}]}`
-		opened = `{"round":{"number":1,"tasks":[{"task_key":"r1t0","tool_call_id":"c1","name":"echo","status":"dispatched"}]}}`
+		round   = `{"calls":[{"id":"c1","name":"echo","arguments":{"n":1E100}}]}`
+		started = `{"seq":1,"type":"run_accepted","data":{},"created_at":"2026-01-02T03:04:05.6Z"}`
+		frame   = `{"task_key":"r1t0","generation":1,"frame":null,"updated_at":"2026-01-02T03:04:05.6Z"}`
+		opened  = `{"round":{"number":1,"tasks":[{"task_key":"r1t0","tool_call_id":"c1","name":"echo","status":"dispatched"}]}}`
 	)
 	settled := func(content string) string {
 		return `{"task":{"task_key":"r1t0","kind":"tool","status":"completed","origin":"model","round":1,
