@@ -82,11 +82,14 @@ func (l *loop) followInbox(ctx context.Context) {
 	version := "" // of the last reading
 	for ctx.Err() == nil {
 		query := InboxQuery{}
-		if l.listening.Load() {
+		switch {
+		case l.listening.Load():
 			l.sleep(ctx, reread+rand.N(reread/4))
-		} else if version != "" {
+		case version != "":
 			l.sleep(ctx, pollGap)
-			query = InboxQuery{Wait: pollWait, Unless: version}
+			if !l.listening.Load() {
+				query = InboxQuery{Wait: pollWait, Unless: version}
+			}
 		}
 		v, err := l.takeInbox(ctx, query)
 		switch {

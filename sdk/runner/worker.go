@@ -18,7 +18,7 @@ import (
 const (
 	defaultSlots = 16
 	defaultGrace = 30 * time.Second
-	// reportGrace is how long reports may take once the tools were told to go.
+	// reportGrace is how long reports may take at most once the tools were told to go.
 	reportGrace = 10 * time.Second
 	// unwindGrace is how long everything may take to return once even reports were given up.
 	unwindGrace = time.Second
@@ -133,7 +133,7 @@ func (l *loop) run(ctx context.Context, a Announcement, slots int, grace time.Du
 		then     func()
 	}{
 		{grace, func() { endTools(errDraining) }},
-		{reportGrace, endReports},
+		{min(grace, reportGrace), endReports},
 		{unwindGrace, func() {}},
 	}
 	for _, stage := range stages {
