@@ -29,22 +29,15 @@ type Admitted struct {
 // object), tool_input_too_large and invalid_tool_input (text that cannot be stored, or not what the
 // tool's parameters take).
 func Admit(c *Context, schemas *schema.Cache, call Call) Admitted {
-	input, failure := readArguments(call.Arguments)
+	input, failure := ReadInput(call.Arguments)
 	tool, ok := c.Tool(call.Name)
 	if !ok {
-		unknown := Unknown(call.Name)
-		unknown.Input = input
-		return unknown
+		return Admitted{Input: input, Failure: fail(toolpark.ErrUnknownTool, "%s is not declared", quote(call.Name))}
 	}
 	if failure == nil {
 		failure = checkInput(schemas, tool.Parameters, input)
 	}
 	return Admitted{Tool: tool, Input: input, Failure: failure}
-}
-
-// Unknown is the birth of a call whose name is not among those that the model was offered.
-func Unknown(name string) Admitted {
-	return Admitted{Failure: fail(toolpark.ErrUnknownTool, "%s is not declared", quote(name))}
 }
 
 // checkInput holds an input to a tool's declared parameters.
@@ -70,9 +63,9 @@ func fail(key, format string, args ...any) *toolpark.TaskError {
 	return &toolpark.TaskError{Key: key, Detail: strings.ReplaceAll(detail, "\x00", "\uFFFD")} // a pointer may quote a key
 }
 
-// readArguments finds the one object that a call's arguments are. What a model left out is an empty
-// object; what it began and did not finish never is.
-func readArguments(raw jsontext.Value) (jsontext.Value, *toolpark.TaskError) {
+// ReadInput finds the one object that a call's arguments are, compact, or says why there is none, with
+// a key of Admit. What a model left out is an empty object; what it began and did not finish never is.
+func ReadInput(raw jsontext.Value) (jsontext.Value, *toolpark.TaskError) {
 	text, failure := argumentsText(raw)
 	if failure != nil {
 		return nil, failure

@@ -186,12 +186,6 @@ func TestHostileNumbersCostNoTime(t *testing.T) {
 	require.Less(t, time.Since(start), time.Second)
 }
 
-func TestPrintable(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "read_天", declaration.Printable("read_天"))
-	require.Equal(t, "a\uFFFDb\uFFFDc\uFFFD", declaration.Printable("a\x00b\xffc\u202e"))
-}
-
 // What Admit lets through, it lets through again in the form it keeps; what it refuses says so in
 // text that can be stored.
 func FuzzAdmit(f *testing.F) {

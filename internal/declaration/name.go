@@ -33,14 +33,3 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // quote shows a name in a message: bounded, and with escapes for what cannot be printed.
 func quote(name string) string { return strconv.Quote(strictjson.CutString(name, 128)) }
-
-// Printable is a model's spelling of a name with a replacement character for whatever a text column or
-// a log line should not hold.
-func Printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unprintable(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, name)
-}
