@@ -38,13 +38,15 @@ func newCluster(ctx context.Context, bin string, options PostgresOptions) (c *cl
 			err = errors.Join(err, c.close())
 		}
 	}()
-	if c.dir, err = clusterDir(options.Dir); err != nil {
-		return c, err
-	}
 	if c.throwaway {
+		if c.dir, err = scratchDir(); err != nil {
+			return c, err
+		}
 		if c.cancel, err = whenOrphaned(nil, removeScript, c.dir); err != nil {
 			return c, err
 		}
+	} else if c.dir, err = openDir(options.Dir); err != nil {
+		return c, err
 	}
 	if c.lock, err = lockDir(ctx, c.dir, stopWait, options.Progress); err != nil {
 		return c, err
@@ -143,21 +145,23 @@ func (c *cluster) close() error {
 	return err
 }
 
-// clusterDir makes the directory of a cluster: dir, or a temporary one when dir is empty. Postgres
-// refuses to run as root, and the account it then runs as cannot enter, say, /root: in that case a
-// directory below /var/tmp stands in for dir, always the same one.
-func clusterDir(dir string) (string, error) {
-	if dir == "" {
-		dir, err := os.MkdirTemp("", "toolpark-")
-		if err == nil && !enterable(dir) {
-			_ = os.Remove(dir)
-			dir, err = os.MkdirTemp("/tmp", "toolpark-")
-		}
-		if err != nil {
-			return "", err
-		}
-		return dir, os.Chmod(dir, 0o711)
+// scratchDir makes a temporary directory that the server's account can enter.
+func scratchDir() (string, error) {
+	dir, err := os.MkdirTemp("", "toolpark-")
+	if err == nil && !enterable(dir) {
+		_ = os.Remove(dir)
+		dir, err = os.MkdirTemp("/tmp", "toolpark-")
 	}
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
+}
+
+// openDir makes a directory that the server's account can enter, and returns it. Postgres refuses to
+// run as root, and the account it then runs as cannot enter, say, /root: in that case a directory
+// below /var/tmp stands in for dir, always the same one.
+func openDir(dir string) (string, error) {
 	if !enterable(dir) {
 		dir = filepath.Join("/var/tmp", "toolpark-"+shortHash(dir))
 	}

