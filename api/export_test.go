@@ -1,10 +1,19 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
 
-// Probe serves one handler through the same adapter and middlewares as every route.
-func (s *Server) Probe(h func(http.ResponseWriter, *http.Request) error, query ...string) http.Handler {
-	return s.observe()(secure(s.recoverPanic(s.handle(h, query...))))
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Probe serves one handler at / through the same adapter and middlewares as every route.
+func (s *Server) Probe(h func(http.ResponseWriter, *http.Request) error) http.Handler {
+	s.Metrics = prometheus.NewRegistry() // the other tree has registered its metrics already
+	r := chi.NewRouter()
+	r.Use(s.observe(), secure, s.recoverPanic)
+	r.Get("/", s.handle(h))
+	return r
 }
 
 // What the tests reach of the door through Probe.

@@ -1,8 +1,6 @@
 package api_test
 
 import (
-	"context"
-	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/api/apitest"
+	"github.com/toolpark/toolpark/internal/credential"
 )
 
 func TestHealth(t *testing.T) {
@@ -19,11 +18,18 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, "ok", d.send("GET", "/healthz", "", "").ok(http.StatusOK).get("/status"))
 	require.Equal(t, "ok", d.send("GET", "/readyz", "", "").ok(http.StatusOK).get("/status"))
 
-	d.Temporal = func(context.Context) error { return errors.New("no") }
+	d.temporalDown.Store(true)
 	require.Equal(t, "degraded", d.send("GET", "/readyz", "", "").ok(http.StatusOK).get("/status"))
+}
 
-	d.DB.Close()
-	d.send("GET", "/readyz", "", "").refused(http.StatusServiceUnavailable, toolpark.CodeUnavailable)
+func TestDatabaseDown(t *testing.T) {
+	t.Parallel()
+	d := newDoorOver(t, "postgres://nobody@127.0.0.1:1/none")
+	bearer, _ := credential.Mint(credential.Member)
+	for _, path := range []string{"/readyz", "/agent_api/v1/executors"} {
+		a := d.send("GET", path, bearer, "").refused(http.StatusServiceUnavailable, toolpark.CodeUnavailable)
+		require.NotEmpty(t, a.Header.Get("Retry-After"))
+	}
 	d.send("GET", "/healthz", "", "").ok(http.StatusOK)
 }
 
@@ -34,14 +40,6 @@ func TestDrainedServerIsNotReady(t *testing.T) {
 	d.Drain()
 	a := d.send("GET", "/readyz", "", "").refused(http.StatusServiceUnavailable, toolpark.CodeUnavailable)
 	require.NotEmpty(t, a.Header.Get("Retry-After"))
-}
-
-func TestDatabaseDown(t *testing.T) {
-	t.Parallel()
-	d := newDoor(t)
-	tn := d.newTenant()
-	d.DB.Close()
-	d.send("GET", "/agent_api/v1/executors", tn.humanBearer, "").refused(http.StatusServiceUnavailable, toolpark.CodeUnavailable)
 }
 
 func TestOpenAPIDocument(t *testing.T) {

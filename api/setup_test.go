@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"uuid"
 
@@ -32,26 +34,38 @@ type door struct {
 	url  string
 	http *http.Client // every exchange is held to the OpenAPI document
 	logs *syncBuffer
+
+	temporalDown atomic.Bool
 }
 
 func newDoor(t *testing.T) *door {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), devtest.Database(t), 10)
+	return newDoorOver(t, devtest.Database(t))
+}
+
+func newDoorOver(t *testing.T, databaseURL string) *door {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), databaseURL, 10)
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	logs := &syncBuffer{}
 	server := &api.Server{
-		DB:       db,
-		Log:      slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics:  prometheus.NewRegistry(),
-		Temporal: func(context.Context) error { return nil },
+		DB:      db,
+		Log:     slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Metrics: prometheus.NewRegistry(),
+	}
+	d := &door{Server: server, t: t, logs: logs}
+	server.Temporal = func(context.Context) error {
+		if d.temporalDown.Load() {
+			return errors.New("no")
+		}
+		return nil
 	}
 	listener := httptest.NewServer(server.Handler())
 	t.Cleanup(listener.Close)
-	return &door{
-		Server: server, t: t, url: listener.URL, logs: logs,
-		http: &http.Client{Transport: apitest.NewValidator(t).Transport(listener.Client().Transport)},
-	}
+	d.url = listener.URL
+	d.http = &http.Client{Transport: apitest.NewValidator(t).Transport(listener.Client().Transport)}
+	return d
 }
 
 // syncBuffer is a log that may be read while it is written.
