@@ -2,7 +2,10 @@
 // in order.
 //
 //	c := agent.Client{BaseURL: "http://127.0.0.1:8080", Token: token}
-//	run, err := c.CreateRun(ctx, agent.NewRun{DefaultRunner: runner})
+//	executor, err := c.Executor(ctx, runner)
+//	bash, err := executor.Declare("bash", executor.ServedTools[0])
+//	run, err := c.CreateRun(ctx, agent.NewRun{Configuration: &agent.Configuration{
+//		ToolDefinitions: []jsontext.Value{bash}, ApprovalMode: "bypass"}})
 //	round, err := c.PostRound(ctx, run.PublicID, agent.NewRound{Calls: calls})
 //	settled, err := c.Round(ctx, run.PublicID, round.Number, time.Minute)
 //

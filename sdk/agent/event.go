@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"fmt"
 	"iter"
 	"net/http"
@@ -18,7 +19,7 @@ type Event struct {
 	Seq       int64          `json:"seq"` // from 1 without gaps; 0 for progress, which is not kept
 	Type      string         `json:"type"`
 	Data      jsontext.Value `json:"data"`
-	CreatedAt time.Time      `json:"created_at"` // zero on a stream
+	CreatedAt time.Time      `json:"created_at"` // zero for progress
 }
 
 // Events reads one page of a run's events after a cursor, "" for the first page. The returned cursor is
@@ -62,10 +63,10 @@ func (c *Client) Stream(ctx context.Context, run string, after int64) iter.Seq2[
 				yield(Event{}, err)
 				return
 			}
-			e := Event{Type: m.Name, Data: m.Data}
+			e := Event{Type: m.Name, Data: m.Data} // progress, unless it is numbered
 			if m.ID != "" {
-				if e.Seq, err = strconv.ParseInt(m.ID, 10, 64); err != nil {
-					yield(Event{}, fmt.Errorf("the stream of run %s sent the event id %q", run, m.ID))
+				if err := json.Unmarshal(m.Data, &e, verbatim); err != nil {
+					yield(Event{}, fmt.Errorf("decode event %s of run %s: %w", m.ID, run, err))
 					return
 				}
 			}

@@ -22,11 +22,9 @@ type Call struct {
 
 // NewRound is one batch of calls.
 type NewRound struct {
-	Calls          []Call           `json:"calls"`               // 1–128, with distinct ids
-	ToolNames      []string         `json:"tool_names,omitzero"` // narrows the run's declaration; nil keeps all
-	Tools          []jsontext.Value `json:"tools,omitzero"`      // the round's own declaration, instead of the run's
-	Offered        string           `json:"offered,omitzero"`    // digest of the projection the model was offered
-	IdempotencyKey string           `json:"-"`                   // "" sends none
+	Calls          []Call   `json:"calls"`               // 1–128, with distinct ids
+	ToolNames      []string `json:"tool_names,omitzero"` // narrows the run's declaration; nil keeps all
+	IdempotencyKey string   `json:"-"`                   // "" sends none
 }
 
 // Round is the calls of one batch and, once read, their results.

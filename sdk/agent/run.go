@@ -44,8 +44,7 @@ var verbatim = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.All
 // NewRun is what a run is created from.
 type NewRun struct {
 	DefaultRunner  string         // executor id; "" selects no runner
-	Configuration  *Configuration // nil: the agent's current profile
-	ToolNames      []string       // narrows the declaration to these callables; nil keeps all
+	Configuration  *Configuration // nil: no tools
 	Label          string         // one line, at most 256 bytes
 	Metadata       jsontext.Value // an object, at most 16 KiB; it rides every claim as the session
 	IdempotencyKey string         // 1–64 printable ASCII characters; "" sends none
@@ -53,12 +52,8 @@ type NewRun struct {
 
 // Configuration says which tools a run may call and who decides about its calls.
 type Configuration struct {
-	ToolDefinitions []jsontext.Value `json:"tool_definitions,omitzero"`           // see Executor.Declare
-	KernelTools     []string         `json:"kernel_tools,omitzero"`               // exact canonical names
-	Runners         []string         `json:"runner_executor_public_ids,omitzero"` // candidates, in order
-	RunnerToolNames []string         `json:"runner_tool_names,omitzero"`          // nil imports all, empty none
-	ApprovalMode    string           `json:"approval_mode,omitzero"`              // bypass, ask or rules
-	ApprovalRules   jsontext.Value   `json:"approval_rules,omitzero"`             // a list
+	ToolDefinitions []jsontext.Value `json:"tool_definitions,omitzero"` // see Executor.Declare
+	ApprovalMode    string           `json:"approval_mode,omitzero"`    // "bypass"; required when there are tools
 }
 
 // CreateRun accepts a run. Its status is "accepting" when no worker decided in time: read it again. A
@@ -71,10 +66,9 @@ func (c *Client) CreateRun(ctx context.Context, n NewRun) (Run, error) {
 	body := struct {
 		DefaultRunner *string        `json:"default_runner_executor_public_id"`
 		Configuration *Configuration `json:"configuration,omitzero"`
-		ToolNames     []string       `json:"tool_names,omitzero"`
 		Label         string         `json:"label,omitzero"`
 		Metadata      jsontext.Value `json:"metadata,omitzero"`
-	}{runner, n.Configuration, n.ToolNames, n.Label, n.Metadata}
+	}{runner, n.Configuration, n.Label, n.Metadata}
 	return c.run(func(out any) error {
 		return c.create(ctx, rest.Path("runs"), n.IdempotencyKey, body, out)
 	})

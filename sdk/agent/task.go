@@ -18,7 +18,8 @@ type Task struct {
 	Status            toolpark.Status     `json:"status"`
 	Origin            toolpark.Origin     `json:"origin"`
 	Generation        int                 `json:"generation"`
-	ToolName          string              `json:"tool_name"`
+	CallableName      string              `json:"callable_name"` // as the model spelled it
+	ToolName          string              `json:"tool_name"`     // as the executor serves it
 	ToolInput         jsontext.Value      `json:"tool_input"`
 	Output            string              `json:"output"`  // what a model reads
 	Content           jsontext.Value      `json:"content"` // a list of blocks
@@ -57,49 +58,32 @@ func (c *Client) Task(ctx context.Context, run, key string, wait time.Duration) 
 	return answer.Task, err
 }
 
-// Step is one authored task; exactly one field is set.
+// Step is one call that a client authors itself, by the tool's served name.
 type Step struct {
-	Tool *ToolStep `json:"tool,omitzero"`
-	Ask  *AskStep  `json:"ask,omitzero"`
-	Wait *WaitStep `json:"wait,omitzero"`
-}
-
-// ToolStep calls a served tool by its execution name.
-type ToolStep struct {
 	Name      string         `json:"name"`
-	Input     jsontext.Value `json:"input,omitzero"` // an object
-	Route     *StepRoute     `json:"route,omitzero"`
+	Input     jsontext.Value `json:"input,omitzero"` // an object; nil means {}
+	Route     *Route         `json:"route,omitzero"` // nil: the client's own application, then the tools providers
 	TimeoutMS int64          `json:"timeout_ms,omitzero"`
-	Key       string         `json:"key,omitzero"` // unique in the run; "" mints one
+	Key       string         `json:"key,omitzero"` // the task's key, unique in the run; "" mints one
 }
 
-// StepRoute sends a step to a runner.
-type StepRoute struct {
-	Kind   string `json:"kind"`                               // runner
+// Route sends a step to a runner.
+type Route struct {
+	Kind   string `json:"kind"`                               // "runner"
 	Runner string `json:"runner_executor_public_id,omitzero"` // "": the run's default runner
-}
-
-// AskStep parks for a person.
-type AskStep struct {
-	Prompt    string   `json:"prompt"`
-	Options   []string `json:"options,omitzero"`
-	Multi     bool     `json:"multi,omitzero"`
-	TimeoutMS int64    `json:"timeout_ms,omitzero"`
-	Key       string   `json:"key,omitzero"`
-}
-
-// WaitStep settles when another task of the run settles.
-type WaitStep struct {
-	Task      string `json:"task"`
-	TimeoutMS int64  `json:"timeout_ms,omitzero"`
-	Key       string `json:"key,omitzero"`
 }
 
 // AppendTasks authors 1–64 steps, all or none. The idempotency key may be "".
 func (c *Client) AppendTasks(ctx context.Context, run string, steps []Step, idempotencyKey string) ([]Task, error) {
+	type verb struct {
+		Tool Step `json:"tool"`
+	}
 	body := struct {
-		Steps []Step `json:"steps"`
-	}{steps}
+		Steps []verb `json:"steps"`
+	}{make([]verb, len(steps))}
+	for i, s := range steps {
+		body.Steps[i] = verb{s}
+	}
 	var answer struct {
 		Tasks []Task `json:"tasks"`
 	}
