@@ -84,7 +84,7 @@ func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, nam
 // principal is the human whose private executors a run may use.
 func principal(ctx context.Context, q Querier, run *Run) (uuid.UUID, error) {
 	var human uuid.UUID
-	err := q.QueryRow(ctx, `SELECT coalesce(steward_id, id) FROM members WHERE account_id = $1 AND id = coalesce($2, $3)`,
+	err := q.QueryRow(ctx, `SELECT coalesce(steward_id, id) FROM members WHERE account_id = $1 AND id = coalesce($2::uuid, $3::uuid)`,
 		run.AccountID, run.AgentID, run.CreatorID).Scan(&human)
 	return human, mapError(err, "read the principal of run %s", run.ID)
 }
