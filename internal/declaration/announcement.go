@@ -158,7 +158,7 @@ func announcedTool(entry jsontext.Value, at jsontext.Pointer, problems *[]Proble
 	}
 	tool.ModelVisible = description != nil && input != nil
 	if tool.OutputSchema = o.take("output_schema", false); tool.OutputSchema != nil {
-		if _, err := schema.Compile(tool.OutputSchema); err != nil {
+		if _, err := schema.Compile(tool.OutputSchema); err != nil { // unlike an input, a result may be any value
 			*problems = append(*problems, schemaProblem(err, at+"/output_schema"))
 		}
 	}

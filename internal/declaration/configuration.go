@@ -17,7 +17,7 @@ const ApprovalBypass = "bypass"
 // Configuration says what a run asks to call, before anything is looked up.
 type Configuration struct {
 	Functions    []Function // in the order declared; names are unique
-	ApprovalMode string     // ApprovalBypass, or empty when nothing can be called
+	ApprovalMode string     // ApprovalBypass; empty when none was named, and then nothing can be called
 }
 
 // root is where the configuration is in a request.
@@ -53,9 +53,9 @@ func ParseConfiguration(raw jsontext.Value) (Configuration, error) {
 				"must be null or []: %s is not available in this version", absent.what)
 		}
 	}
-	for _, field := range slices.Sorted(maps.Keys(fields.members)) {
-		unknown := problem(root.AppendToken(field), "is not a known field; remove it or correct its spelling")
-		return Configuration{}, unknown.refuse(toolpark.CodeParameterInvalid)
+	if unknown := slices.Sorted(maps.Keys(fields.members)); len(unknown) > 0 {
+		return Configuration{}, problem(root.AppendToken(unknown[0]),
+			"is not a known field; remove it or correct its spelling").refuse(toolpark.CodeParameterInvalid)
 	}
 	functions, err := parseFunctions(definitions)
 	if err != nil {
