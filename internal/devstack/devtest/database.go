@@ -54,8 +54,22 @@ func Database(t testing.TB) string {
 	t.Helper()
 	s, err := sharedServer()
 	require.NoError(t, err)
+	return s.copyOf(t, s.template)
+}
+
+// EmptyDatabase returns the URL of a database of the test's own without any schema.
+func EmptyDatabase(t testing.TB) string {
+	t.Helper()
+	s, err := sharedServer()
+	require.NoError(t, err)
+	return s.copyOf(t, "template0")
+}
+
+// copyOf makes a database from a template and drops it when the test ends.
+func (s server) copyOf(t testing.TB, template string) string {
+	t.Helper()
 	name := "test_" + strings.ReplaceAll(uuid.NewV7().String(), "-", "")
-	execute(t, s.url, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s`, name, s.template))
+	execute(t, s.url, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s`, name, template))
 	t.Cleanup(func() {
 		execute(t, s.url, fmt.Sprintf(`DROP DATABASE %s WITH (FORCE)`, name))
 	})
