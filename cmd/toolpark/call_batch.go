@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/toolpark/toolpark/sdk/agent"
+)
+
+// calls are what is to be called: one call of the command line, or those of the file.
+func (c *CallCmd) calls() ([]agent.Call, error) {
+	switch {
+	case c.File == "" && c.Name == "":
+		return nil, errors.New(`say what to call: toolpark call bash '{"command":"uname -a"}', or --file FILE`)
+	case c.File == "":
+		return []agent.Call{{Name: c.Name, Arguments: c.Arguments}}, nil // the server judges the arguments
+	case c.Name != "":
+		return nil, errors.New("give either a tool or --file, not both")
+	}
+	in := os.Stdin
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	calls, err := readCalls(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.File, err)
+	}
+	return calls, nil
+}
+
+// readCalls reads a list of {id?, name, arguments}. Arguments go on as they are, duplicate keys and all:
+// the server judges each call by itself.
+func readCalls(r io.Reader) ([]agent.Call, error) {
+	var entries []struct {
+		ID        string         `json:"id"`
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	}
+	if err := json.UnmarshalRead(r, &entries, json.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, fmt.Errorf("expected a JSON list of {id?, name, arguments}: %w", err)
+	}
+	if len(entries) == 0 {
+		return nil, errors.New("the list of calls is empty")
+	}
+	calls := make([]agent.Call, len(entries))
+	for i, e := range entries {
+		calls[i] = agent.Call{ID: e.ID, Name: e.Name}
+		if e.Arguments != nil {
+			calls[i].Arguments = e.Arguments
+		}
+	}
+	return calls, nil
+}
+
+// credentials are what toolpark dev leaves for the other commands.
+type credentials struct {
+	URL        string `json:"url"`
+	AgentToken string `json:"agent_token"`
+	RunnerID   string `json:"runner_public_id"`
+}
+
+// connect makes a client, and names the runner to call when that is known. What was not said comes from
+// the credentials file; its token goes to its own server only.
+func (c *CallCmd) connect() (client *agent.Client, runner string, err error) {
+	var file credentials
+	text, err := os.ReadFile(c.Credentials)
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, "", fmt.Errorf("read the credentials in %s: %w", c.Credentials, err)
+	}
+	client, runner = &agent.Client{BaseURL: c.URL, Token: c.Token}, c.Runner
+	if client.BaseURL == "" {
+		client.BaseURL = file.URL
+	}
+	if client.Token == "" && client.BaseURL == file.URL {
+		client.Token = file.AgentToken
+		if runner == "" {
+			runner = file.RunnerID
+		}
+	}
+	if client.BaseURL == "" || client.Token == "" {
+		return nil, "", fmt.Errorf("set TOOLPARK_URL and TOOLPARK_TOKEN, or start toolpark dev, which writes %s", c.Credentials)
+	}
+	return client, runner, nil
+}
+
+// printTasks writes the task objects as the server sent them, in call order.
+func printTasks(w io.Writer, tasks []agent.Task) error {
+	list := make([]jsontext.Value, len(tasks))
+	for i, task := range tasks {
+		list[i] = task.Raw
+	}
+	return json.MarshalWrite(w, list, jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
+}
+
+// printResults writes each result under a line that names its call. Of a single call the output stands
+// alone, so that it can be piped on, and what went wrong goes to the other writer.
+func printResults(out, notes io.Writer, calls []agent.Call, tasks []agent.Task) error {
+	for i, task := range tasks {
+		heading := fmt.Sprintf("%s %s: %s", task.ToolCallID, calls[i].Name, verdict(task))
+		text := task.Output
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		var err error
+		switch {
+		case len(tasks) > 1:
+			_, err = fmt.Fprintf(out, "--- %s\n%s", heading, text)
+		case task.Succeeded():
+			_, err = io.WriteString(out, text)
+		default:
+			if _, err = io.WriteString(out, text); err == nil {
+				_, err = fmt.Fprintln(notes, heading)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verdict is how a task ended, in a few words.
+func verdict(task agent.Task) string {
+	switch {
+	case task.Error != nil && task.Error.Detail != "":
+		return fmt.Sprintf("%s, %s: %s", task.Status, task.Error.Key, task.Error.Detail)
+	case task.Error != nil:
+		return fmt.Sprintf("%s, %s", task.Status, task.Error.Key)
+	case task.IsError:
+		return fmt.Sprintf("%s with an error", task.Status)
+	}
+	return string(task.Status)
+}
+
+// waitsFor says what has not settled.
+func waitsFor(tasks []agent.Task) string {
+	const shown = 3
+	var live []string
+	for _, task := range tasks {
+		if !task.Status.Settled() {
+			live = append(live, fmt.Sprintf("%s (%s)", task.CallableName, task.Status))
+		}
+	}
+	if len(live) > shown {
+		live = append(live[:shown], fmt.Sprintf("%d more", len(live)-shown))
+	}
+	return strings.Join(live, ", ")
+}
+
+func succeeded(tasks []agent.Task) int {
+	n := 0
+	for _, task := range tasks {
+		if task.Succeeded() {
+			n++
+		}
+	}
+	return n
+}
