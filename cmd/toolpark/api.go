@@ -9,11 +9,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"go.temporal.io/sdk/client"
-
 	"github.com/toolpark/toolpark/api"
+	"github.com/toolpark/toolpark/internal/kernel"
 )
 
 // APICmd serves the HTTP API until it is told to stop.
@@ -32,33 +29,17 @@ func (c *APICmd) Validate() error { return errors.Join(c.PoolConfig.check(), c.C
 // Run serves. It starts without the database or Temporal, too: /readyz says what is missing.
 func (c *APICmd) Run(ctx context.Context) error {
 	logger := c.Logger()
-	k, err := openKernel(ctx, c.DatabaseConfig, c.PoolConfig, c.TemporalConfig, c.tokens(), logger)
+	config, err := c.kernel(c.DatabaseConfig, c.PoolConfig, logger)
 	if err != nil {
 		return err
 	}
-	defer k.stop()
-	return serve(ctx, k.server(logger), c.ListenConfig, logger)
-}
-
-// server is the HTTP API over the kernel.
-func (k *kernel) server(logger *slog.Logger) *api.Server {
-	return &api.Server{
-		DB:       k.db,
-		Park:     k.park,
-		Delivery: k.delivery,
-		Log:      logger,
-		Metrics:  newMetrics(),
-		Temporal: func(ctx context.Context) error {
-			_, err := k.temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
-			return err
-		},
+	config.Tokens = c.tokens()
+	k, err := kernel.Open(ctx, config)
+	if err != nil {
+		return err
 	}
-}
-
-func newMetrics() *prometheus.Registry {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return registry
+	defer k.Close()
+	return serve(ctx, k.API(), c.ListenConfig, logger)
 }
 
 // serve answers requests until ctx ends. Then it stops accepting, answers long polls early, ends

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"github.com/toolpark/toolpark/internal/kernel"
 	"github.com/toolpark/toolpark/internal/park"
 )
 
@@ -54,6 +55,15 @@ func (TemporalConfig) ClientOptions() (client.Options, error) {
 		options.Namespace = client.DefaultNamespace
 	}
 	return options, nil
+}
+
+// kernel is what an API or worker process runs on.
+func (c TemporalConfig) kernel(database DatabaseConfig, pool PoolConfig, logger *slog.Logger) (kernel.Config, error) {
+	options, err := c.ClientOptions()
+	return kernel.Config{
+		DatabaseURL: database.DatabaseURL, Connections: pool.DatabaseConnections,
+		Temporal: options, TaskQueue: c.TaskQueue, Log: logger,
+	}, err
 }
 
 // ClaimConfig holds the secrets that claim tokens are made with: the same in every API process.

@@ -3,8 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/toolpark/toolpark/internal/park"
-	"github.com/toolpark/toolpark/worker"
+	"github.com/toolpark/toolpark/internal/kernel"
 )
 
 // WorkerCmd runs the Temporal worker until it is told to stop.
@@ -21,14 +20,14 @@ func (c *WorkerCmd) Validate() error { return c.PoolConfig.check() }
 // Run works until ctx ends, then drains.
 func (c *WorkerCmd) Run(ctx context.Context) error {
 	logger := c.Logger()
-	k, err := openKernel(ctx, c.DatabaseConfig, c.PoolConfig, c.TemporalConfig, park.Tokens{}, logger)
+	config, err := c.kernel(c.DatabaseConfig, c.PoolConfig, logger)
 	if err != nil {
 		return err
 	}
-	defer k.stop()
-	w := &worker.Worker{
-		Client: k.temporal, Namespace: k.namespace, Queue: c.TaskQueue, Park: k.park, Delivery: k.delivery, Log: logger,
-		Connections: int(c.DatabaseConnections),
+	k, err := kernel.Open(ctx, config)
+	if err != nil {
+		return err
 	}
-	return w.Run(ctx)
+	defer k.Close()
+	return k.Worker().Run(ctx)
 }
