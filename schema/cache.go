@@ -1,0 +1,80 @@
+package schema
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"sync"
+
+	"encoding/json/jsontext"
+
+	"github.com/toolpark/toolpark"
+)
+
+// Cache keeps compiled schemas by the bytes of their documents, the most recently used ones. Many
+// goroutines may use it; a document that several ask for at once is compiled once. A refusal is kept
+// like a schema, since it depends on the document alone.
+type Cache struct {
+	entries int
+
+	mu     sync.Mutex
+	recent *list.List // of *cached, the most recent first
+	byKey  map[cacheKey]*list.Element
+}
+
+type cacheKey struct {
+	digest [sha256.Size]byte
+	object bool
+}
+
+type cached struct {
+	key     cacheKey
+	compile func() (*Schema, error) // compiles at the first call
+}
+
+// NewCache makes a cache of at most the given number of schemas, at least one.
+func NewCache(entries int) *Cache {
+	return &Cache{entries: max(1, entries), recent: list.New(), byKey: map[cacheKey]*list.Element{}}
+}
+
+// Object is [CompileObject], remembered.
+func (c *Cache) Object(document jsontext.Value) (*Schema, error) {
+	return c.get(document, true, CompileObject)
+}
+
+// Any is [Compile], remembered.
+func (c *Cache) Any(document jsontext.Value) (*Schema, error) {
+	return c.get(document, false, Compile)
+}
+
+func (c *Cache) get(document jsontext.Value, object bool, compile func(jsontext.Value) (*Schema, error)) (*Schema, error) {
+	key := cacheKey{digest: sha256.Sum256(document), object: object}
+	s, err := c.entry(key, func() (*Schema, error) { return compile(document) }).compile()
+	var refusal *toolpark.Error
+	if errors.As(err, &refusal) {
+		// Callers add details to an error of theirs; this one belongs to everybody.
+		own := *refusal
+		own.Details = maps.Clone(refusal.Details)
+		return nil, &own
+	}
+	return s, err
+}
+
+// entry finds or adds the entry of a key. The compiling itself happens outside the lock.
+func (c *Cache) entry(key cacheKey, compile func() (*Schema, error)) *cached {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, known := c.byKey[key]; known {
+		c.recent.MoveToFront(at)
+		return at.Value.(*cached)
+	}
+	entry := &cached{key: key, compile: sync.OnceValues(compile)}
+	c.byKey[key] = c.recent.PushFront(entry)
+	if c.recent.Len() > c.entries {
+		oldest := c.recent.Back()
+		c.recent.Remove(oldest)
+		delete(c.byKey, oldest.Value.(*cached).key)
+	}
+	return entry
+}
