@@ -9,38 +9,39 @@ import (
 // Task is a task's row: where it stands, who may take it, and its clocks. What it was asked and what
 // came of it are read apart.
 type Task struct {
-	AccountID         uuid.UUID
-	RunID             uuid.UUID
-	Key               string
-	Round             *int // nil for what the append door authored
-	Position          int
-	Generation        int
-	Kind              TaskKind
-	Origin            Origin
-	Status            Status
-	CallableName      *string // as the model spelled it
-	ToolName          *string // as the executor serves it
-	ToolCallID        *string // the provider's pairing key
-	AddressedRole     *ExecutorKind
-	AddressedTo       []uuid.UUID // who may claim: one executor, or every member of a pool
-	TargetName        *string
-	EffectProfile     *EffectProfile
-	OutputSchemaHash  []byte
-	TimeoutMS         *int64
-	DispatchedAt      *time.Time
-	DeadlineAt        *time.Time
-	ClaimedBy         *uuid.UUID
-	ClaimedAt         *time.Time
-	ClaimTokenHash    []byte
-	ClaimShown        bool
-	CancelRequestedAt *time.Time
-	NextInput         int
-	SettledAt         *time.Time
-	SettledBy         *SettledBy
-	IsError           bool
-	ErrorKey          *string
-	Revision          int64
-	CreatedAt         time.Time
+	AccountID          uuid.UUID
+	RunID              uuid.UUID
+	Key                string
+	Round              *int // nil for what the append door authored
+	Position           int
+	Generation         int
+	Kind               TaskKind
+	Origin             Origin
+	Status             Status
+	CallableName       *string // as the model spelled it
+	ToolName           *string // as the executor serves it
+	ToolCallID         *string // the provider's pairing key
+	AddressedRole      *ExecutorKind
+	AddressedTo        []uuid.UUID // who may claim: one executor, or every member of a pool
+	TargetName         *string
+	EffectProfile      *EffectProfile
+	OutputSchemaHash   []byte
+	TimeoutMS          *int64
+	AnnouncedTimeoutMS *int64
+	DispatchedAt       *time.Time
+	DeadlineAt         *time.Time
+	ClaimedBy          *uuid.UUID
+	ClaimedAt          *time.Time
+	ClaimTokenHash     []byte
+	ClaimShown         bool
+	CancelRequestedAt  *time.Time
+	NextInput          int
+	SettledAt          *time.Time
+	SettledBy          *SettledBy
+	IsError            bool
+	ErrorKey           *string
+	Revision           int64
+	CreatedAt          time.Time
 }
 
 // SettledBy says what ended a task.
@@ -66,6 +67,15 @@ func (t *Task) Timeout() time.Duration {
 		return DefaultToolTimeout
 	}
 	return time.Duration(*t.TimeoutMS) * time.Millisecond
+}
+
+// LongestExtension is how far one extension may move the deadline: the announced timeout, if any, and
+// at most an hour.
+func (t *Task) LongestExtension() time.Duration {
+	if t.AnnouncedTimeoutMS == nil {
+		return MaxExtension
+	}
+	return min(time.Duration(*t.AnnouncedTimeoutMS)*time.Millisecond, MaxExtension)
 }
 
 // InputKind is what a staged input asks of a task.

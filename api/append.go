@@ -33,7 +33,7 @@ var taskKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // appendSteps writes steps that a client authors itself: all of them, or none with every bad one named.
 func (s *Server) appendSteps(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r, toolpark.MaxRoundsBody)
+	body, err := readBody(w, r, toolpark.MaxBody)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,16 @@ func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64) (json
 	return readBody(w, r, limit)
 }
 
+// noFields reads the optional body of a route that takes no fields.
+func noFields(w http.ResponseWriter, r *http.Request) error {
+	body, err := readOptionalBody(w, r, toolpark.MaxBody)
+	if err != nil {
+		return err
+	}
+	_, err = decode[struct{}](body)
+	return err
+}
+
 // decode fills a T from a body that readBody accepted, and refuses fields that T does not know.
 func decode[T any](body jsontext.Value) (T, error) {
 	var v T

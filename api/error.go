@@ -13,8 +13,8 @@ import (
 	"github.com/toolpark/toolpark"
 )
 
-// status is the one table from error code to HTTP status.
-var status = map[toolpark.Code]int{
+// statuses is the one table from error code to HTTP status.
+var statuses = map[toolpark.Code]int{
 	toolpark.CodeBadRequest:           http.StatusBadRequest,
 	toolpark.CodeParameterMissing:     http.StatusBadRequest,
 	toolpark.CodeParameterInvalid:     http.StatusBadRequest,
@@ -79,8 +79,8 @@ var status = map[toolpark.Code]int{
 
 // Status is the HTTP status of an error code. It is false for a word that is no code.
 func Status(code toolpark.Code) (int, bool) {
-	s, ok := status[code]
-	return s, ok
+	status, ok := statuses[code]
+	return status, ok
 }
 
 // clientGone is what the log and the metrics show for a caller that left before its answer.
@@ -89,11 +89,15 @@ const clientGone = 499
 // writeError is the one place that turns an error into an answer. Only the code, the message and the
 // details of a toolpark.Error are shown; anything else is internal and goes to the log.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+	req := requestOf(r)
+	switch {
+	case begun(w):
+		s.Log.WarnContext(r.Context(), "answer broken off", append(req.attrs(r), slog.Any("error", err))...)
+		return
+	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		w.WriteHeader(clientGone)
 		return
 	}
-	req := requestOf(r)
 	e, known := errors.AsType[*toolpark.Error](err)
 	code, hasStatus := 0, false
 	if known {
@@ -121,12 +125,6 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if err := writeJSON(w, code, map[string]any{"error": body}); err != nil {
 		s.Log.ErrorContext(r.Context(), "write error", append(req.attrs(r), slog.Any("error", err))...)
 	}
-}
-
-// notFound is the answer for what does not exist and for what the caller may not know of: one
-// sentence for both, so that nobody can tell them apart.
-func notFound(what string) *toolpark.Error {
-	return toolpark.Errorf(toolpark.CodeNotFound, "There is no %s with this id, or it is not yours to see.", what)
 }
 
 // parameterInvalid is the refusal of one query parameter, header or field.

@@ -222,7 +222,7 @@ func TestDiscovery(t *testing.T) {
 	t.Run("bad limits and cursors", func(t *testing.T) {
 		for _, query := range []string{
 			"limit=0", "limit=201", "limit=-1", "limit=x", "limit=", "limit=1.5", "limit=99999999999999999999",
-			"after=", "after=x", "after=" + tn.runner.String(), "after=bnVsbA==", "after=e30", "after=%00",
+			"after=", "after=x", "after=" + tn.runner.String(), "after=bnVsbA==", "after=bnVsbA", "after=e30", "after=%00",
 		} {
 			d.sendBad("GET", path+"?"+query, tn.botBearer, "").refused(http.StatusBadRequest, toolpark.CodeParameterInvalid)
 		}

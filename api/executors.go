@@ -52,7 +52,7 @@ func (s *Server) getExecutor(w http.ResponseWriter, r *http.Request) error {
 	m := member(r)
 	row, err := s.DB.DiscoverExecutor(r.Context(), m.Account, m.Human(), id)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return notFound("executor")
+		return postgres.NotFound("executor")
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/toolpark/toolpark/internal/postgres"
 	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
@@ -75,7 +76,7 @@ func pathUUID(r *http.Request, name string) (uuid.UUID, error) {
 	text := chi.URLParam(r, name)
 	id, err := uuid.Parse(text)
 	if err != nil || id.String() != text {
-		return uuid.UUID{}, notFound(name)
+		return uuid.UUID{}, postgres.NotFound(name)
 	}
 	return id, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/base64"
+	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"net/http"
 	"strconv"
@@ -43,7 +44,7 @@ func decodeCursor[T any](cursor string) (T, error) {
 		return none, nil
 	}
 	text, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil {
+	if err != nil || jsontext.Value(text).Kind() == jsontext.KindNull {
 		return none, badCursor()
 	}
 	if err := json.Unmarshal(text, &place, json.RejectUnknownMembers(true)); err != nil {

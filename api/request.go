@@ -137,9 +137,15 @@ func (s *Server) writePanic(w http.ResponseWriter, r *http.Request, value any) {
 		err = fmt.Errorf("panic: %w", runtimeErr)
 	}
 	err = fmt.Errorf("%w\n%s", err, debug.Stack())
-	if ww, ok := w.(middleware.WrapResponseWriter); ok && ww.Status() != 0 {
+	if begun(w) {
 		s.Log.ErrorContext(r.Context(), "request failed", append(requestOf(r).attrs(r), slog.Any("error", err))...)
 		panic(http.ErrAbortHandler)
 	}
 	s.writeError(w, r, err)
+}
+
+// begun tells whether the answer has begun: it can no longer become another one.
+func begun(w http.ResponseWriter) bool {
+	ww, ok := w.(middleware.WrapResponseWriter)
+	return ok && ww.Status() != 0
 }

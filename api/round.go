@@ -204,7 +204,7 @@ func (s *Server) settledRound(r *http.Request) (number int, tasks []*postgres.Ta
 	}
 	number, err = strconv.Atoi(chi.URLParam(r, "number"))
 	if err != nil || number < 1 || number > 1<<31-1 || strconv.Itoa(number) != chi.URLParam(r, "number") {
-		return 0, nil, false, notFound("round")
+		return 0, nil, false, postgres.NotFound("round")
 	}
 	sub := s.Park.Hub.Subscribe(notify.RoundTopic(run.ID, number))
 	defer sub.Close()
@@ -237,6 +237,9 @@ func (s *Server) getRound(w http.ResponseWriter, r *http.Request) error {
 
 // getMessages renders a settled round's results as provider messages, one result a call, in call order.
 func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
+	if !r.URL.Query().Has("format") {
+		return toolpark.Errorf(toolpark.CodeParameterMissing, "The query parameter format is required.").With("parameter", "format")
+	}
 	format, err := envelope.ParseFormat(r.URL.Query().Get("format"))
 	if err != nil {
 		return err

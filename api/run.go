@@ -283,7 +283,7 @@ func (s *Server) getContext(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) completeRun(w http.ResponseWriter, r *http.Request) error {
-	if _, err := readOptionalBody(w, r, toolpark.MaxBody); err != nil {
+	if err := noFields(w, r); err != nil {
 		return err
 	}
 	run, err := s.readableRun(r)

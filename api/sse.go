@@ -64,10 +64,12 @@ func (st *stream) Event(id, name string, data any) error {
 	return st.write(frame.Bytes())
 }
 
-// Close ends the stream and waits until nothing writes to it.
+// Close ends the stream, waits until nothing writes to it, and lifts the write deadline, which the
+// connection would carry into the next request on it.
 func (st *stream) Close() {
 	st.end()
 	st.beating.Wait()
+	_ = st.control.SetWriteDeadline(time.Time{})
 }
 
 func (st *stream) write(frame []byte) error {

@@ -195,7 +195,7 @@ func writeTask(w http.ResponseWriter, task *postgres.TaskDetail) error {
 }
 
 func (s *Server) cancelTask(w http.ResponseWriter, r *http.Request) error {
-	if _, err := readOptionalBody(w, r, toolpark.MaxBody); err != nil {
+	if err := noFields(w, r); err != nil {
 		return err
 	}
 	id, err := s.readableTask(r)

@@ -62,10 +62,10 @@ func newCluster(ctx context.Context, bin string, options PostgresOptions) (c *cl
 		return c, err
 	}
 	if _, err := os.Stat(filepath.Join(c.dataDir(), "PG_VERSION")); err == nil {
-		say(options.Progress, "postgres: using %s with the data in %s", bin, c.dataDir())
+		sayf(options.Progress, "postgres: using %s with the data in %s", bin, c.dataDir())
 		return c, nil
 	}
-	say(options.Progress, "postgres: using %s, new data in %s", bin, c.dataDir())
+	sayf(options.Progress, "postgres: using %s, new data in %s", bin, c.dataDir())
 	return c, c.initialise(ctx)
 }
 

@@ -79,8 +79,8 @@ func (s *Stack) Stop() error {
 	return errors.Join(errs...)
 }
 
-// say writes one line of progress.
-func say(w io.Writer, format string, args ...any) {
+// sayf writes one line of progress.
+func sayf(w io.Writer, format string, args ...any) {
 	if w != nil {
 		fmt.Fprintf(w, format+"\n", args...)
 	}

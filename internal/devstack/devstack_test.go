@@ -206,7 +206,7 @@ func signalWorkflow(t *testing.T, address, id string) {
 
 func describeWorkflow(t *testing.T, address, id string) {
 	t.Helper()
-	_, err := dial(t, address).DescribeWorkflowExecution(t.Context(), id, "")
+	_, err := dial(t, address).DescribeWorkflow(t.Context(), id, "")
 	require.NoError(t, err)
 }
 

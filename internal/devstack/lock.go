@@ -38,7 +38,7 @@ func lockDir(ctx context.Context, dir string, wait time.Duration, progress io.Wr
 			return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
 		}
 		if !waited {
-			say(progress, "waiting for the program that uses %s to end", dir)
+			sayf(progress, "waiting for the program that uses %s to end", dir)
 		}
 		select {
 		case <-ctx.Done():

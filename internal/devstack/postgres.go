@@ -42,7 +42,7 @@ var errNotOurs = errors.New("this server was not started here, so it cannot be s
 // private cluster on a unix socket.
 func StartPostgres(ctx context.Context, options PostgresOptions) (*Postgres, error) {
 	if url := os.Getenv("DATABASE_URL"); url != "" {
-		say(options.Progress, "postgres: using DATABASE_URL")
+		sayf(options.Progress, "postgres: using DATABASE_URL")
 		return &Postgres{URL: url}, awaitPostgres(ctx, url, nil)
 	}
 	bin, err := findPostgres(ctx, options.Progress)

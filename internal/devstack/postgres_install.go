@@ -21,7 +21,7 @@ func installWithApt(ctx context.Context, progress io.Writer) error {
 	if err != nil || os.Geteuid() != 0 {
 		return errors.New("not root with apt-get")
 	}
-	say(progress, "postgres: installing the package postgresql with apt-get")
+	sayf(progress, "postgres: installing the package postgresql with apt-get")
 	const settings = "/etc/postgresql-common/createcluster.d"
 	if err := os.MkdirAll(settings, 0o755); err != nil {
 		return err
@@ -82,7 +82,7 @@ func embeddedPostgres(ctx context.Context, progress io.Writer) (string, error) {
 			URL:    fmt.Sprintf("https://registry.npmjs.org/@embedded-postgres/%[1]s/-/%[1]s-%[2]s.tgz", platform, embeddedVersion),
 			SHA512: hash,
 		}
-		say(progress, "postgres: downloading %s (24 MB)", p.URL)
+		sayf(progress, "postgres: downloading %s (24 MB)", p.URL)
 		if err := p.Install(ctx, dir); err != nil {
 			return "", err
 		}

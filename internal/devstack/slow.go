@@ -29,7 +29,7 @@ func runSlow(cmd *exec.Cmd, what string, progress io.Writer) error {
 			}
 			return nil
 		case <-ticks.C:
-			say(progress, "%s (%s)", what, time.Since(began).Round(time.Second))
+			sayf(progress, "%s (%s)", what, time.Since(began).Round(time.Second))
 		}
 	}
 }

@@ -56,7 +56,7 @@ const (
 // `toolpark migrate`.
 func StartTemporal(ctx context.Context, options TemporalOptions) (*Temporal, error) {
 	if address := os.Getenv("TEMPORAL_ADDRESS"); address != "" {
-		say(options.Progress, "temporal: using TEMPORAL_ADDRESS %s", address)
+		sayf(options.Progress, "temporal: using TEMPORAL_ADDRESS %s", address)
 		return &Temporal{Address: address}, nil
 	}
 	cli, err := findTemporalCLI(ctx, options.Progress)
@@ -67,7 +67,7 @@ func StartTemporal(ctx context.Context, options TemporalOptions) (*Temporal, err
 	if err := t.prepare(ctx, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("temporal: %w", err), t.Stop())
 	}
-	say(options.Progress, "temporal: using %s at %s", cli, t.Address)
+	sayf(options.Progress, "temporal: using %s at %s", cli, t.Address)
 	if err := t.start(ctx); err != nil {
 		return nil, errors.Join(err, t.Stop())
 	}

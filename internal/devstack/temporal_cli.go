@@ -39,7 +39,7 @@ func findTemporalCLI(ctx context.Context, progress io.Writer) (string, error) {
 		if err == nil && newEnough(string(out)) {
 			return path, nil
 		}
-		say(progress, "temporal: %s is older than server %d.%d, passing it over", path, minServerMajor, minServerMinor)
+		sayf(progress, "temporal: %s is older than server %d.%d, passing it over", path, minServerMajor, minServerMinor)
 	}
 	root, err := moduleRoot()
 	if err != nil {
@@ -90,7 +90,7 @@ func builtCLI(ctx context.Context, root, version string, progress io.Writer) (st
 	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", partial, "github.com/temporalio/cli/cmd/temporal")
 	cmd.Dir = filepath.Join(root, "tools")
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN="+runtime.Version(), "GOFLAGS=", "GOWORK=off")
-	say(progress, "temporal: building the CLI %s, once; this takes some minutes", version)
+	sayf(progress, "temporal: building the CLI %s, once; this takes some minutes", version)
 	if err := runSlow(cmd, "temporal: building the CLI", progress); err != nil {
 		return "", fmt.Errorf("build the Temporal CLI: %w", err)
 	}

@@ -129,6 +129,7 @@ func dispatch(t *postgres.NewTask, to []postgres.Served, timeoutMS *int64) {
 			t.OutputSchemaHash = nil // nobody is held to what another one promised
 		}
 	}
+	t.AnnouncedMS = shortest
 	if timeoutMS == nil {
 		timeoutMS = shortest
 	}

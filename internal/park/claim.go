@@ -63,7 +63,7 @@ func (p *Park) Claim(ctx context.Context, e toolpark.Executor, id toolpark.TaskI
 func claimable(task *postgres.LockedTask, executor uuid.UUID) error {
 	switch {
 	case !task.Addresses(executor):
-		return toolpark.Errorf(toolpark.CodeNotAddressedHere, "This task is not addressed to this executor.")
+		return notAddressedHere()
 	case task.Kind != toolpark.KindTool:
 		return toolpark.Errorf(toolpark.CodeNotClaimableKind, "A task of kind %s is answered, not claimed.", task.Kind)
 	case task.Status.Settled():
@@ -94,17 +94,24 @@ func (p *Park) grant(ctx context.Context, tx pgx.Tx, task *postgres.LockedTask, 
 	return postgres.Grant(ctx, tx, task, executor, tokenHash(claim.Token))
 }
 
-// ClaimState tells whether a claim is live, and until when. Only its holder may ask: any other token
-// is not_claimant.
+// ClaimState tells whether the token holds a live claim, and until when. Any other token reads as a claim
+// that is over.
 func (p *Park) ClaimState(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string) (active bool, deadline *time.Time, err error) {
-	task, err := p.DB.Task(ctx, id)
+	task, live, err := p.DB.TaskLive(ctx, id)
 	if err != nil {
 		return false, nil, err
 	}
-	if err := claimant(task, e.ID, token); err != nil {
-		return false, nil, err
+	if !task.Addresses(e.ID) {
+		return false, nil, notAddressedHere()
 	}
-	return task.SettledAt == nil && task.CancelRequestedAt == nil, task.DeadlineAt, nil
+	if claimant(task, e.ID, token) != nil {
+		return false, nil, nil
+	}
+	return live, task.DeadlineAt, nil
+}
+
+func notAddressedHere() error {
+	return toolpark.Errorf(toolpark.CodeNotAddressedHere, "This task is not addressed to this executor.")
 }
 
 func claimant(task *toolpark.Task, executor uuid.UUID, token string) error {
@@ -157,7 +164,7 @@ func extendable(task *postgres.LockedTask, executor uuid.UUID, token string, tim
 		return toolpark.Errorf(toolpark.CodeNotExtendable,
 			"The claim is over: the task is %s, its deadline was %s.", task.Status, task.DeadlineAt.Format(time.RFC3339Nano))
 	}
-	if limit := min(task.Timeout(), toolpark.MaxExtension); timeout > limit {
+	if limit := task.LongestExtension(); timeout > limit {
 		return toolpark.Errorf(toolpark.CodeExtensionTooLong,
 			"One extension of this task is at most %d ms; extend again later.", limit.Milliseconds())
 	}

@@ -76,7 +76,7 @@ func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark
 // refuses with the task's own story.
 func committable(task *toolpark.Task, executor uuid.UUID, token256 []byte) error {
 	if !task.Addresses(executor) {
-		return toolpark.Errorf(toolpark.CodeNotAddressedHere, "This task is not addressed to this executor.")
+		return notAddressedHere()
 	}
 	if !holds(task, token256) {
 		return LateCommitError(toolpark.CodeStaleClaim)

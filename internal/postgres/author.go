@@ -30,6 +30,7 @@ type NewTask struct {
 	EffectProfile    *toolpark.EffectProfile `json:"effect_profile"`
 	OutputSchemaHash []byte                  `json:"-"`
 	TimeoutMS        *int64                  `json:"timeout_ms"`
+	AnnouncedMS      *int64                  `json:"announced_timeout_ms"`
 	ErrorKey         *string                 `json:"error_key"`   // of a failed birth
 	ErrorDetail      *string                 `json:"-"`           //
 	Input            jsontext.Value          `json:"-"`           // nil when the arguments were no JSON object
@@ -87,9 +88,10 @@ func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tas
 	batch.Queue(`
 		INSERT INTO tasks (account_id, run_id, key, round, position, kind, origin, status, callable_name, tool_name,
 			tool_call_id, addressed_role, addressed_to, target_name, effect_profile, output_schema_hash, timeout_ms,
-			dispatched_at, deadline_at, settled_at, settled_by, error_key, wake_at, created_at)
+			announced_timeout_ms, dispatched_at, deadline_at, settled_at, settled_by, error_key, wake_at, created_at)
 		SELECT $1, $2, key, round, position, kind, origin, status, callable_name, tool_name, tool_call_id,
 			addressed_role, addressed_to, target_name, effect_profile, output_hash::bytea, timeout_ms,
+			announced_timeout_ms,
 			CASE WHEN status = 'dispatched' THEN $4::timestamptz END,
 			CASE WHEN status = 'dispatched' THEN $4::timestamptz + timeout_ms * interval '1 millisecond' END,
 			CASE WHEN status = 'failed' THEN $4::timestamptz END,
@@ -99,7 +101,8 @@ func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tas
 			$4
 		FROM json_to_recordset($3::json) AS t(key text, round int, position int, kind text, origin text, status text,
 			callable_name text, tool_name text, tool_call_id text, addressed_role text, addressed_to uuid[],
-			target_name text, effect_profile json, output_hash text, timeout_ms bigint, error_key text)`,
+			target_name text, effect_profile json, output_hash text, timeout_ms bigint,
+			announced_timeout_ms bigint, error_key text)`,
 		run.AccountID, run.ID, jsontext.Value(rows), run.Now, wakeGrace)
 	batch.Queue(`
 		INSERT INTO task_payloads (account_id, run_id, task_key, generation, input)

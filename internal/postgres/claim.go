@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 	"uuid"
 
@@ -83,4 +84,25 @@ func (db *DB) Progress(ctx context.Context, id toolpark.TaskID, generation int, 
 		WHERE p.updated_at <= excluded.updated_at - $6::interval`,
 		id.Account, id.Run, id.Key, generation, frame, toolpark.ProgressInterval)
 	return tag.RowsAffected() == 1, mapError(err, "keep progress of task %s", id)
+}
+
+// TaskLive reads a task without locking it, and whether its park still stands by the database's clock: not
+// settled, not being canceled, and before its deadline.
+func (db *DB) TaskLive(ctx context.Context, id toolpark.TaskID) (*toolpark.Task, bool, error) {
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT `+taskColumns+`,
+			t.settled_at IS NULL AND t.cancel_requested_at IS NULL AND t.deadline_at > clock_timestamp() AS live
+		FROM tasks t
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key)
+	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[struct {
+		toolpark.Task
+		Live *bool
+	}])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, false, NotFound("task")
+	}
+	if err != nil {
+		return nil, false, mapError(err, "read task %s", id)
+	}
+	return &found.Task, found.Live != nil && *found.Live, nil
 }

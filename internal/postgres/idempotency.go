@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"fmt"
-	"time"
 	"uuid"
 
 	"github.com/jackc/pgx/v5"
@@ -73,24 +72,4 @@ func StoreReply(ctx context.Context, tx pgx.Tx, account, owner uuid.UUID, key st
 		SET status = $4, body = $5, run_id = $6
 		WHERE account_id = $1 AND owner_id = $2 AND key = $3`, account, owner, key, status, body, run)
 	return mapError(err, "store the reply of an idempotency key")
-}
-
-// FreeKeys forgets the keys that made a run: those of a refused run may be used again.
-func FreeKeys(ctx context.Context, tx pgx.Tx, account, run uuid.UUID) error {
-	_, err := tx.Exec(ctx, `DELETE FROM idempotency_keys WHERE account_id = $1 AND run_id = $2`, account, run)
-	return mapError(err, "free the idempotency keys of run %s", run)
-}
-
-// DeleteExpiredKeys deletes at most limit keys that are older than ttl, and tells how many.
-func (db *DB) DeleteExpiredKeys(ctx context.Context, ttl time.Duration, limit int) (int64, error) {
-	tag, err := db.Pool.Exec(ctx, `
-		DELETE FROM idempotency_keys
-		WHERE (account_id, owner_id, key) IN (
-			SELECT account_id, owner_id, key
-			FROM idempotency_keys
-			WHERE created_at < now() - make_interval(secs => $1)
-			ORDER BY created_at
-			LIMIT $2
-			FOR UPDATE SKIP LOCKED)`, ttl.Seconds(), limit)
-	return tag.RowsAffected(), mapError(err, "delete expired idempotency keys")
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json/jsontext"
 	"sync/atomic"
 	"testing"
-	"time"
 	"uuid"
 
 	"github.com/jackc/pgx/v5"
@@ -101,7 +100,7 @@ func TestIdempotency(t *testing.T) {
 		require.NotNil(t, replay)
 	})
 
-	t.Run("a run's keys are freed with it", func(t *testing.T) {
+	t.Run("a run's key names the run", func(t *testing.T) {
 		run := uuid.NewV7()
 		require.NoError(t, db.Tx(t.Context(), func(tx pgx.Tx) error {
 			_, err := postgres.ClaimKey(t.Context(), tx, account, owner, "g", hash)
@@ -111,23 +110,5 @@ func TestIdempotency(t *testing.T) {
 		replay, err := once(t, owner, "g", hash)
 		require.NoError(t, err)
 		require.Equal(t, &postgres.Replay{Status: 201, Run: &run}, replay)
-		require.NoError(t, db.Tx(t.Context(), func(tx pgx.Tx) error {
-			return postgres.FreeKeys(t.Context(), tx, account, run)
-		}))
-		replay, err = once(t, owner, "g", []byte("another"))
-		require.NoError(t, err)
-		require.Nil(t, replay)
-	})
-
-	t.Run("expired keys are deleted in batches", func(t *testing.T) {
-		_, err := db.Pool.Exec(t.Context(), `
-			INSERT INTO idempotency_keys (account_id, owner_id, key, request_hash, status, created_at)
-			SELECT $1, $2, 'old' || n, '', 201, now() - interval '25 hours' FROM generate_series(1, 3) n`, account, owner)
-		require.NoError(t, err)
-		for _, want := range []int64{2, 1, 0} {
-			deleted, err := db.DeleteExpiredKeys(t.Context(), 24*time.Hour, 2)
-			require.NoError(t, err)
-			require.Equal(t, want, deleted)
-		}
 	})
 }

@@ -4,17 +4,16 @@ import (
 	"context"
 	"testing"
 	"time"
+	"uuid"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"uuid"
-
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/toolpark/toolpark/internal/devstack/devtest"
 	"github.com/toolpark/toolpark/internal/visibility"

@@ -68,6 +68,7 @@ CREATE TABLE tasks (
     effect_profile json,
     output_schema_hash bytea,
     timeout_ms bigint,
+    announced_timeout_ms bigint, -- bounds one extension; null when none was announced
     dispatched_at timestamptz,
     deadline_at timestamptz, -- the park's clock; a claim restarts it, an extension moves it
     claimed_by uuid,

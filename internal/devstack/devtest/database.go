@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"uuid"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"uuid"
 
 	"github.com/toolpark/toolpark/internal/devstack"
 	"github.com/toolpark/toolpark/schema/migrations"

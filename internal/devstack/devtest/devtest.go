@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"uuid"
 
 	"github.com/stretchr/testify/require"
-	"uuid"
 
 	"github.com/toolpark/toolpark/internal/devstack"
 )
