@@ -86,12 +86,9 @@ func (c *CallCmd) run(ctx context.Context) (failed, err error) {
 	if c.JSON {
 		err = printTasks(os.Stdout, results)
 	} else {
-		err = printResults(os.Stdout, os.Stderr, calls, results)
+		err = printResults(os.Stdout, calls, results)
 	}
-	if n := len(results) - succeeded(results); n > 0 && err == nil {
-		failed = fmt.Errorf("%d of %d calls did not succeed", n, len(results))
-	}
-	return failed, err
+	return failure(calls, results), err
 }
 
 // chooseRunner finds the runner by its id or, without one, the only runner there is.

@@ -102,34 +102,46 @@ func printTasks(w io.Writer, tasks []agent.Task) error {
 	for i, task := range tasks {
 		list[i] = task.Raw
 	}
-	return json.MarshalWrite(w, list, jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
+	text, err := json.Marshal(list, jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
 }
 
-// printResults writes each result under a line that names its call. Of a single call the output stands
-// alone, so that it can be piped on, and what went wrong goes to the other writer.
-func printResults(out, notes io.Writer, calls []agent.Call, tasks []agent.Task) error {
+// printResults writes each output under a line that names its call and says how it ended. The output of a
+// single call stands alone, so that it can be piped on.
+func printResults(w io.Writer, calls []agent.Call, tasks []agent.Task) error {
+	var b strings.Builder
 	for i, task := range tasks {
-		heading := fmt.Sprintf("%s %s: %s", task.ToolCallID, calls[i].Name, verdict(task))
-		text := task.Output
-		if text != "" && !strings.HasSuffix(text, "\n") {
-			text += "\n"
+		if len(tasks) > 1 {
+			fmt.Fprintf(&b, "--- %s %s: %s\n", task.ToolCallID, calls[i].Name, verdict(task))
 		}
-		var err error
-		switch {
-		case len(tasks) > 1:
-			_, err = fmt.Fprintf(out, "--- %s\n%s", heading, text)
-		case task.Succeeded():
-			_, err = io.WriteString(out, text)
-		default:
-			if _, err = io.WriteString(out, text); err == nil {
-				_, err = fmt.Fprintln(notes, heading)
-			}
-		}
-		if err != nil {
-			return err
+		b.WriteString(task.Output)
+		if task.Output != "" && !strings.HasSuffix(task.Output, "\n") {
+			b.WriteByte('\n')
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// failure is what did not succeed, nil when everything did.
+func failure(calls []agent.Call, tasks []agent.Task) error {
+	bad := 0
+	for _, task := range tasks {
+		if !task.Succeeded() {
+			bad++
+		}
+	}
+	switch {
+	case bad == 0:
+		return nil
+	case len(tasks) == 1:
+		return fmt.Errorf("%s: %s", calls[0].Name, verdict(tasks[0]))
+	}
+	return fmt.Errorf("%d of %d calls did not succeed", bad, len(tasks))
 }
 
 // verdict is how a task ended, in a few words.
@@ -158,14 +170,4 @@ func waitsFor(tasks []agent.Task) string {
 		live = append(live[:shown], fmt.Sprintf("%d more", len(live)-shown))
 	}
 	return strings.Join(live, ", ")
-}
-
-func succeeded(tasks []agent.Task) int {
-	n := 0
-	for _, task := range tasks {
-		if task.Succeeded() {
-			n++
-		}
-	}
-	return n
 }
