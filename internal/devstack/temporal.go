@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -266,7 +267,7 @@ func freePort(usual int, wantUsual bool) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+	return int(netip.MustParseAddrPort(listener.Addr().String()).Port()), listener.Close()
 }
 
 // checkFree tells whether somebody listens at an address.

@@ -5,6 +5,7 @@ package testreport
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -60,7 +61,7 @@ func (r *Report) Read(stream io.Reader) error {
 				r.Out.Write(line)
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
