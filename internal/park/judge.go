@@ -12,8 +12,11 @@ import (
 type Step struct {
 	Verdicts []postgres.Verdict
 	Outcome  *postgres.Outcome
-	Wake     time.Duration // until the deadline, by the database's clock; zero once settled
+	Wake     time.Duration // until the deadline, by the database's clock; zero once settled, else positive
 }
+
+// noDeadline is how long a task sleeps that no clock ends: it waits for a signal.
+const noDeadline = 24 * time.Hour
 
 // Report judges the body of a commit: an outcome, or a refusal that leaves the park standing.
 type Report func(task *toolpark.Task, body []byte) (postgres.Outcome, *toolpark.Error)
@@ -31,8 +34,12 @@ func Judge(task *toolpark.Task, now time.Time, inputs []toolpark.Input, report R
 	if j.step.Outcome == nil && task.DeadlineAt != nil && !now.Before(*task.DeadlineAt) {
 		j.settle(expiry(task))
 	}
-	if j.step.Outcome == nil && task.DeadlineAt != nil {
+	switch {
+	case j.step.Outcome != nil:
+	case task.DeadlineAt != nil:
 		j.step.Wake = task.DeadlineAt.Sub(now)
+	default:
+		j.step.Wake = noDeadline
 	}
 	return j.step
 }

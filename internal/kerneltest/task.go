@@ -1,0 +1,151 @@
+package kerneltest
+
+import (
+	"encoding/json/jsontext"
+	"fmt"
+	"time"
+	"uuid"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/park"
+	"github.com/toolpark/toolpark/internal/postgres"
+	"github.com/toolpark/toolpark/sdk/agent"
+	"github.com/toolpark/toolpark/sdk/runner"
+	"github.com/toolpark/toolpark/workflows"
+)
+
+// Patience is how long a test waits for what must come. It passes only when something is wrong.
+const Patience = 45 * time.Second
+
+// Member is the account's administrator as the park sees her.
+func (a *Account) Member() toolpark.Member {
+	return toolpark.Member{Account: a.ID, ID: a.Admin.ID, Kind: toolpark.Human, Role: toolpark.RoleAdmin}
+}
+
+// As is the executor as the park sees it.
+func (e Executor) As(a *Account) toolpark.Executor {
+	return toolpark.Executor{Account: a.ID, ID: e.ID, Kind: toolpark.Runner}
+}
+
+// BareRun makes a running run of the agent with nothing declared and no workflow. Steps may be appended.
+func (a *Account) BareRun() string {
+	a.T.Helper()
+	ctx, id := a.T.Context(), uuid.NewV7()
+	mode := "bypass"
+	require.NoError(a.T, a.DB.Tx(ctx, func(tx pgx.Tx) error {
+		return postgres.InsertRun(ctx, tx, &postgres.Run{
+			ID: id, AccountID: a.ID, CreatorID: a.Agent.ID, AgentID: &a.Agent.ID, ApprovalMode: &mode,
+			Requested: jsontext.Value(`{}`), Metadata: jsontext.Value(`{}`),
+		})
+	}))
+	require.NoError(a.T, a.Park.Assemble(ctx, a.ID, id))
+	return id.String()
+}
+
+// Task is an authored task and who may claim it.
+type Task struct {
+	*Kernel
+	toolpark.TaskID
+	Ref    runner.Ref
+	Runner Executor
+}
+
+func (a *Account) task(run string, r Executor, key string) *Task {
+	id, err := uuid.Parse(run)
+	require.NoError(a.T, err)
+	return &Task{
+		Kernel: a.Kernel, TaskID: toolpark.TaskID{Account: a.ID, Run: id, Key: key},
+		Ref: runner.Ref{Run: run, TaskKey: key, Generation: 1}, Runner: r,
+	}
+}
+
+// Step authors one step at a runner through the door, due after timeout; 0 takes the announced one.
+func (a *Account) Step(run string, r Executor, name, input string, timeout time.Duration) *Task {
+	a.T.Helper()
+	made, err := a.Agent.AppendTasks(a.T.Context(), run, []agent.Step{{
+		Name: name, Input: jsontext.Value(input), TimeoutMS: timeout.Milliseconds(),
+		Route: &agent.Route{Kind: "runner", Runner: r.ID.String()},
+	}}, "")
+	require.NoError(a.T, err)
+	return a.task(run, r, made[0].Key)
+}
+
+// Unstarted authors steps at a runner whose workflows nobody starts.
+func (a *Account) Unstarted(run string, r Executor, name string, timeout time.Duration, n int) []*Task {
+	a.T.Helper()
+	ctx, id := a.T.Context(), uuid.MustParse(run)
+	row, err := a.DB.Run(ctx, a.Member(), id)
+	require.NoError(a.T, err)
+	ms := timeout.Milliseconds()
+	steps := make([]park.ToolStep, n)
+	for i := range steps {
+		steps[i] = park.ToolStep{
+			Name: name, Input: jsontext.Value(`{}`), TimeoutMS: &ms, Route: &park.StepRoute{Runner: &r.ID},
+			Key: fmt.Sprintf("u%d-%d", row.Appends+1, i),
+		}
+	}
+	_, _, err = a.Park.AppendSteps(ctx, a.Member(), row, steps, park.Idempotency{}, nil)
+	require.NoError(a.T, err)
+	tasks := make([]*Task, n)
+	for i := range tasks {
+		tasks[i] = a.task(run, r, steps[i].Key)
+	}
+	return tasks
+}
+
+// Call authors a round of one call and returns its task.
+func (a *Account) Call(run string, r Executor, name, arguments string) *Task {
+	a.T.Helper()
+	round, err := a.Agent.PostRound(a.T.Context(), run, agent.NewRound{
+		Calls: []agent.Call{{ID: "call", Name: name, Arguments: arguments}},
+	})
+	require.NoError(a.T, err)
+	return a.task(run, r, round.Tasks[0].Key)
+}
+
+// WorkflowID is the id of the task's workflow.
+func (t *Task) WorkflowID() string { return workflows.TaskWorkflowID(t.Run, t.Key, 1) }
+
+// Row reads the task's row.
+func (t *Task) Row() *postgres.TaskDetail {
+	t.T.Helper()
+	row, err := t.DB.TaskDetail(t.T.Context(), t.TaskID)
+	require.NoError(t.T, err)
+	return row
+}
+
+// Claim takes the task through the door and returns the claim's token.
+func (t *Task) Claim() string {
+	t.T.Helper()
+	grant, err := t.Runner.Claim(t.T.Context(), t.Ref, "claim")
+	require.NoError(t.T, err)
+	return grant.Token
+}
+
+// Commit reports a text through the door and waits for the verdict.
+func (t *Task) Commit(token, text string) {
+	t.T.Helper()
+	judged, err := t.Runner.Commit(t.T.Context(), t.Ref, token, runner.Text(text))
+	require.NoError(t.T, err)
+	require.True(t.T, judged, "nobody judged the report in time")
+}
+
+// Settled waits until the task has settled.
+func (t *Task) Settled() *postgres.TaskDetail {
+	t.T.Helper()
+	t.Eventually("the task settles", func() bool { return t.Row().SettledAt != nil })
+	return t.Row()
+}
+
+// Eventually waits until a condition holds.
+func (k *Kernel) Eventually(what string, holds func() bool) {
+	k.T.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			require.FailNow(k.T, "this did not come true: "+what)
+		}
+	}
+}
