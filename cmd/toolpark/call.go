@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -49,7 +50,7 @@ func (e exitError) ExitCode() int { return e.code }
 
 // Run makes the calls in a run of their own and prints what became of them.
 func (c *CallCmd) Run(ctx context.Context) error {
-	failed, err := c.run(ctx)
+	failed, err := c.run(ctx, os.Stdout)
 	switch {
 	case ctx.Err() != nil:
 		return exitError{exitNotCalled, errors.New("interrupted: what was still running is canceled")}
@@ -62,7 +63,7 @@ func (c *CallCmd) Run(ctx context.Context) error {
 }
 
 // run returns in failed that calls did not succeed, and in err that they could not be made.
-func (c *CallCmd) run(ctx context.Context) (failed, err error) {
+func (c *CallCmd) run(ctx context.Context, out io.Writer) (failed, err error) {
 	calls, err := c.calls()
 	if err != nil {
 		return nil, err
@@ -84,9 +85,9 @@ func (c *CallCmd) run(ctx context.Context) (failed, err error) {
 		return nil, err
 	}
 	if c.JSON {
-		err = printTasks(os.Stdout, results)
+		err = printTasks(out, results)
 	} else {
-		err = printResults(os.Stdout, calls, results)
+		err = printResults(out, calls, results)
 	}
 	return failure(calls, results), err
 }

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/v2"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/toolpark/toolpark/internal/kerneltest"
+)
+
+// terminal is a whole installation with a runner over a directory, and what calls its tools.
+type terminal struct {
+	t    *testing.T
+	dir  string // that the runner serves
+	call CallCmd
+}
+
+func setupCalls(t *testing.T) *terminal {
+	t.Helper()
+	account := kerneltest.Start(t).Account()
+	box := account.Runner("box")
+	b := &terminal{t: t, dir: t.TempDir(), call: CallCmd{URL: account.URL, Token: account.Agent.Token, Runner: box.ID.String()}}
+	runner := RunnerCmd{
+		Dir: b.dir, State: t.TempDir(), Slots: 4, Grace: time.Second, URL: account.URL, Token: box.Token,
+		LogConfig: LogConfig{LogLevel: slog.LevelWarn, LogFormat: "text"},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	require.Eventually(t, func() bool {
+		served, err := account.Agent.Executor(t.Context(), box.ID.String())
+		return err == nil && len(served.ServedTools) == 6
+	}, 20*time.Second, 20*time.Millisecond)
+	return b
+}
+
+// run makes the calls and returns what was printed and which calls failed.
+func (b *terminal) run(call CallCmd) (out string, failed error) {
+	b.t.Helper()
+	var printed bytes.Buffer
+	failed, err := call.run(b.t.Context(), &printed)
+	require.NoError(b.t, err)
+	return printed.String(), failed
+}
+
+func (b *terminal) one(name, arguments string) (out string, failed error) {
+	call := b.call
+	call.Name, call.Arguments = name, arguments
+	return b.run(call)
+}
+
+func (b *terminal) batch(calls string) (out string, failed error) {
+	call := b.call
+	call.File = filepath.Join(b.t.TempDir(), "calls.json")
+	require.NoError(b.t, os.WriteFile(call.File, []byte(calls), 0o600))
+	return b.run(call)
+}
+
+func TestCallsOfARunner(t *testing.T) {
+	t.Parallel()
+	b := setupCalls(t)
+
+	t.Run("one call prints its output", func(t *testing.T) {
+		out, failed := b.one("bash", `{"command":"echo hello"}`)
+		require.NoError(t, failed)
+		require.Equal(t, "hello\n", out)
+	})
+	t.Run("a tool's error", func(t *testing.T) {
+		out, failed := b.one("bash", `{"command":"echo bad; exit 3"}`)
+		require.EqualError(t, failed, "bash: completed with an error")
+		require.Equal(t, "bad\n\nThe command ended with exit status 3.\n", out)
+	})
+	t.Run("a tool that nobody serves", func(t *testing.T) {
+		_, failed := b.one("no_such", "")
+		require.ErrorContains(t, failed, "no_such: failed, unknown_tool")
+	})
+	t.Run("arguments that are cut", func(t *testing.T) {
+		_, failed := b.one("bash", `{"command":`)
+		require.ErrorContains(t, failed, "bash: failed, invalid_tool_arguments")
+	})
+	t.Run("a batch is paired in order, bad calls and all", func(t *testing.T) {
+		out, failed := b.batch(`[
+			{"id":"w","name":"write","arguments":{"path":"d/a.txt","content":"héllo 12345678901234567890\n"}},
+			{"id":"n","name":"no_such"},
+			{"id":"d","name":"bash","arguments":{"command":"true","command":"false"}},
+			{"id":"s","name":"bash","arguments":"{\"command\":\"sleep 0.3; cat d/a.txt\"}"}]`)
+		require.EqualError(t, failed, "2 of 4 calls did not succeed")
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		require.Len(t, lines, 6)
+		require.Equal(t, "--- w write: completed", lines[0])
+		require.Contains(t, lines[2], "--- n no_such: failed, unknown_tool")
+		require.Contains(t, lines[3], "--- d bash: failed, invalid_tool_arguments")
+		require.Equal(t, []string{"--- s bash: completed", "héllo 12345678901234567890"}, lines[4:])
+	})
+	t.Run("as JSON", func(t *testing.T) {
+		call := b.call
+		call.JSON, call.Name, call.Arguments = true, "glob", `{"pattern":"d/*"}`
+		out, failed := b.run(call)
+		require.NoError(t, failed)
+		var tasks []struct {
+			Key    string `json:"task_key"`
+			Output string `json:"output"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &tasks))
+		require.Len(t, tasks, 1)
+		require.Equal(t, "r1t0", tasks[0].Key)
+		require.Equal(t, "d/a.txt", tasks[0].Output)
+	})
+	t.Run("the only runner is found", func(t *testing.T) {
+		call := b.call
+		call.Runner, call.Name, call.Arguments = "", "read", `{"path":"d/a.txt"}`
+		out, failed := b.run(call)
+		require.NoError(t, failed)
+		require.Contains(t, out, "héllo")
+	})
+	t.Run("an interrupted call is canceled", func(t *testing.T) {
+		call := b.call
+		call.Name, call.Arguments = "bash", `{"command":"touch started; sleep 60"}`
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer cancel()
+			for i := 0; i < 1000; i++ {
+				if _, err := os.Stat(filepath.Join(b.dir, "started")); err == nil {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		err := call.Run(ctx)
+		var exit exitError
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, exitNotCalled, exit.ExitCode())
+		require.ErrorContains(t, err, "interrupted")
+	})
+}
+
+func TestCallsThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	list := filepath.Join(t.TempDir(), "calls.json")
+	require.NoError(t, os.WriteFile(list, []byte(`[{"id":"a","tool":"bash"}]`), 0o600))
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	nobody.Close()
+	for name, test := range map[string]struct {
+		call CallCmd
+		want string
+	}{
+		"nothing to call":         {CallCmd{}, "say what to call"},
+		"both ways":               {CallCmd{Name: "bash", File: list}, "not both"},
+		"no such file":            {CallCmd{File: "/no/such/file"}, "no such file"},
+		"a file of no calls":      {CallCmd{File: list}, "{id?, name, arguments}"},
+		"no credentials":          {CallCmd{Name: "bash", Credentials: "/no/such/file"}, "TOOLPARK_URL"},
+		"bad credentials":         {CallCmd{Name: "bash", Credentials: list}, "read the credentials"},
+		"an absent server":        {CallCmd{Name: "bash", URL: nobody.URL, Token: "x"}, "connection refused"},
+		"an address that is none": {CallCmd{Name: "bash", URL: "http://no host", Token: "x"}, "unusable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := test.call.Run(t.Context())
+			var exit exitError
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, exitNotCalled, exit.ExitCode())
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestCredentialsOfTheFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "credentials.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"url":"http://dev","agent_token":"of the file","member_token":"m",
+		"runner_token":"r","runner_public_id":"the runner","agent_public_id":"a"}`), 0o600))
+	for name, test := range map[string]struct {
+		call               CallCmd
+		url, token, runner string
+	}{
+		"everything":       {CallCmd{}, "http://dev", "of the file", "the runner"},
+		"its own server":   {CallCmd{URL: "http://dev"}, "http://dev", "of the file", "the runner"},
+		"another runner":   {CallCmd{Runner: "mine"}, "http://dev", "of the file", "mine"},
+		"a token of mine":  {CallCmd{Token: "mine"}, "http://dev", "mine", ""},
+		"all of my own":    {CallCmd{URL: "http://prod", Token: "mine"}, "http://prod", "mine", ""},
+		"a foreign server": {CallCmd{URL: "http://prod"}, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.call.Credentials = file
+			client, runner, err := test.call.connect()
+			if test.url == "" {
+				require.ErrorContains(t, err, "TOOLPARK_TOKEN", "the file's token is for its own server")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, test.url, client.BaseURL)
+			require.Equal(t, test.token, client.Token)
+			require.Equal(t, test.runner, runner)
+		})
+	}
+}
+
+func TestStateOfARunner(t *testing.T) {
+	t.Parallel()
+	outer, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	served := filepath.Join(outer, "served")
+	require.NoError(t, os.MkdirAll(filepath.Join(served, "deep"), 0o755))
+	require.NoError(t, os.Symlink(filepath.Join(served, "deep"), filepath.Join(outer, "alias")))
+	require.NoError(t, os.Symlink(filepath.Join(outer, "gone"), filepath.Join(outer, "dangling")))
+	for name, test := range map[string]struct{ state, want, refused string }{
+		"beside":            {filepath.Join(outer, "served-state", "new"), filepath.Join(outer, "served-state", "new"), ""},
+		"the directory":     {served, "", "inside"},
+		"below":             {filepath.Join(served, "new", "er"), "", "inside"},
+		"below by a link":   {filepath.Join(outer, "alias", "new"), "", "inside"},
+		"through dots":      {filepath.Join(outer, "x") + "/../served/deep", "", "inside"},
+		"a link to nowhere": {filepath.Join(outer, "dangling", "new"), "", "nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, err := (&RunnerCmd{State: test.state}).state(served)
+			if test.refused != "" {
+				require.ErrorContains(t, err, test.refused)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, test.want, dir)
+		})
+	}
+	_, err = os.Stat(filepath.Join(served, "new"))
+	require.True(t, errors.Is(err, os.ErrNotExist), "refusing leaves no trace")
+}
