@@ -57,11 +57,19 @@ func StartAPI(t testing.TB) *Kernel {
 	})
 }
 
-// Another runs one more API process over the same database and queue.
-func (k *Kernel) Another(t testing.TB) *Kernel {
+// Another runs one more API process over the same database and queue, with a changed configuration if
+// the test needs one.
+func (k *Kernel) Another(t testing.TB, changes ...func(*kernel.Config)) *Kernel {
 	t.Helper()
-	return open(t, k.config)
+	config := k.config
+	for _, change := range changes {
+		change(&config)
+	}
+	return open(t, config)
 }
+
+// Drain answers every long poll at once, now and from now on, as when a process shuts down.
+func (k *Kernel) Drain() { k.api.Drain() }
 
 func open(t testing.TB, config kernel.Config) *Kernel {
 	t.Helper()
