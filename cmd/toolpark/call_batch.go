@@ -64,9 +64,13 @@ func readCalls(r io.Reader) ([]agent.Call, error) {
 
 // credentials are what toolpark dev leaves for the other commands.
 type credentials struct {
-	URL        string `json:"url"`
-	AgentToken string `json:"agent_token"`
-	RunnerID   string `json:"runner_public_id"`
+	URL         string `json:"url"`
+	AccountID   string `json:"account_id"`
+	AgentID     string `json:"agent_public_id"`
+	RunnerID    string `json:"runner_public_id"`
+	AgentToken  string `json:"agent_token"`
+	MemberToken string `json:"member_token"` // of the human whom the agent answers to
+	RunnerToken string `json:"runner_token"`
 }
 
 // connect makes a client, and names the runner to call when that is known. What was not said comes from

@@ -5,6 +5,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,7 +39,9 @@ func (c *RunnerCmd) Validate() error {
 }
 
 // Run serves until ctx ends, then drains.
-func (c *RunnerCmd) Run(ctx context.Context) error {
+func (c *RunnerCmd) Run(ctx context.Context) error { return c.serve(ctx, c.Logger()) }
+
+func (c *RunnerCmd) serve(ctx context.Context, log *slog.Logger) error {
 	box, err := sandbox.Open(c.Dir, os.Getenv("PATH"))
 	if err != nil {
 		return err
@@ -65,7 +68,6 @@ func (c *RunnerCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log := c.Logger()
 	log.Info("serving", "dir", box.Dir(), "state", state, "slots", c.Slots)
 	w := runner.Worker{
 		Client: client, Tools: box.Tools(), Environment: environment, Slots: c.Slots, Grace: c.Grace,

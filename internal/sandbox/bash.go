@@ -36,7 +36,6 @@ var bashEntry = runner.Entry{
 		Kind: toolpark.EffectWrite, Destructive: true, EffectScope: toolpark.ScopeOpen,
 		Idempotency: toolpark.IdempotentNone, Reconciliation: toolpark.ReconcileNone,
 	},
-	TimeoutMS: int64((maxCommandTime + time.Minute) / time.Millisecond),
 	Description: "Runs a bash command in the working directory and returns its output, stdout and stderr together. " +
 		"Each call starts a new shell: the directory and variables of an earlier call are gone, so join steps with &&. " +
 		"There is no input to read from. Processes left in the background end with the command. " +

@@ -17,7 +17,6 @@ var editEntry = runner.Entry{
 	Name:          "edit",
 	Title:         "Edit a file",
 	EffectProfile: writes(toolpark.IdempotentNone),
-	TimeoutMS:     60_000,
 	Description: "Replaces old_string by new_string in a file. old_string must occur exactly once, white space included: " +
 		"give enough lines around it, or set replace_all to replace every occurrence. " +
 		"Example: {\"path\": \"go.mod\", \"old_string\": \"go 1.26\", \"new_string\": \"go 1.27\"}",

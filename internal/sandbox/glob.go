@@ -16,7 +16,6 @@ var globEntry = runner.Entry{
 	Name:          "glob",
 	Title:         "Find files",
 	EffectProfile: readOnly,
-	TimeoutMS:     60_000,
 	Description: "Finds files by a pattern over their paths and returns the paths in order. " +
 		"* and ? match within one directory, ** matches any number of directories, {a,b} and [abc] choose. " +
 		"Up to 1000 paths are returned. Example: {\"pattern\": \"**/*_test.go\"}",

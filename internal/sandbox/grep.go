@@ -23,7 +23,6 @@ var grepEntry = runner.Entry{
 	Name:          "grep",
 	Title:         "Search files",
 	EffectProfile: readOnly,
-	TimeoutMS:     120_000,
 	Description: "Searches text files for a regular expression (RE2 syntax) and returns the matching lines as path:line: text. " +
 		"Binary files and files over 8 MiB are skipped. " +
 		"Example: {\"pattern\": \"func \\\\w+Handler\", \"path\": \"api\", \"glob\": \"*.go\"}",

@@ -25,7 +25,6 @@ var readEntry = runner.Entry{
 	Name:          "read",
 	Title:         "Read a file",
 	EffectProfile: readOnly,
-	TimeoutMS:     60_000,
 	Description: "Reads a text file and returns its lines with their numbers, from line offset on. " +
 		"Up to 2000 lines come at once; the answer says how to read on. " +
 		"Example: {\"path\": \"cmd/main.go\", \"offset\": 120, \"limit\": 40}",

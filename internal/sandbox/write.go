@@ -17,7 +17,6 @@ var writeEntry = runner.Entry{
 	Name:          "write",
 	Title:         "Write a file",
 	EffectProfile: writes(toolpark.IdempotentBy),
-	TimeoutMS:     60_000,
 	Description: "Writes a whole file, in place of the one that may be there, and makes the directories above it. " +
 		"To change part of a file use edit. Example: {\"path\": \"notes/today.md\", \"content\": \"# Today\\n\"}",
 	InputSchema: schema(`{

@@ -111,8 +111,10 @@ func TestErrors(t *testing.T) {
 		code      toolpark.Code
 		retryable bool
 	}{
-		{"refusal", 409, `{"error":{"code":"already_settled","message":"It has settled.","task":{"big":12345678901234567890}}}`,
-			toolpark.CodeAlreadySettled, false},
+		{
+			"refusal", 409, `{"error":{"code":"already_settled","message":"It has settled.","task":{"big":12345678901234567890}}}`,
+			toolpark.CodeAlreadySettled, false,
+		},
 		{"slow down", 429, `{"error":{"code":"rate_limited","message":"x"}}`, toolpark.CodeRateLimited, true},
 		{"unavailable", 503, `{"error":{"code":"unavailable","message":"x"}}`, toolpark.CodeUnavailable, true},
 		{"a proxy's page", 404, `<html>`, "", true},

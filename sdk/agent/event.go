@@ -51,7 +51,8 @@ func (c *Client) Stream(ctx context.Context, run string, after int64) iter.Seq2[
 			header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
 		}
 		stream, err := (&rest.Client{BaseURL: c.BaseURL, Token: c.Token, HTTP: c.HTTP}).Open(ctx, rest.Request{
-			Method: http.MethodGet, Path: rest.Path("runs", run, "events", "stream"), Header: header})
+			Method: http.MethodGet, Path: rest.Path("runs", run, "events", "stream"), Header: header,
+		})
 		if err != nil {
 			yield(Event{}, err)
 			return

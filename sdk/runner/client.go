@@ -146,7 +146,8 @@ func (c *Client) Inbox(ctx context.Context, q InboxQuery) (Inbox, error) {
 		} `json:"pagination"`
 	}
 	_, err := c.do(ctx, rest.Request{
-		Method: http.MethodGet, Path: rest.Path("executor", "inbox"), Query: query, Wait: q.Wait}, &answer)
+		Method: http.MethodGet, Path: rest.Path("executor", "inbox"), Query: query, Wait: q.Wait,
+	}, &answer)
 	return Inbox{answer.Version, answer.Inbox, answer.Pagination.NextAfter}, err
 }
 
@@ -242,8 +243,10 @@ func (c *Client) grant(ctx context.Context, ref Ref, verb string, body any) (Gra
 	if answer.Claim.DeadlineAt.IsZero() {
 		return Grant{}, errors.New("the server granted a claim without a deadline")
 	}
-	return Grant{Task: answer.Task, Token: answer.Claim.Token, DeadlineAt: answer.Claim.DeadlineAt,
-		Remaining: remaining(answer.Claim.DeadlineAt, a.Date, time.Now())}, nil
+	return Grant{
+		Task: answer.Task, Token: answer.Claim.Token, DeadlineAt: answer.Claim.DeadlineAt,
+		Remaining: remaining(answer.Claim.DeadlineAt, a.Date, time.Now()),
+	}, nil
 }
 
 // remaining is how long a deadline by the server's clock is away. The server states its clock only to the

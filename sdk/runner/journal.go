@@ -222,20 +222,21 @@ func (j *Journal) load() error {
 	lines := bufio.NewReaderSize(file, 64<<10)
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
-		if err != nil && err != io.EOF {
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
 			return fmt.Errorf("read the journal: %w", err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 {
 			var e entry
 			if bad := json.Unmarshal(line, &e); bad != nil || e.Key == "" {
-				if _, more := lines.Peek(1); more == io.EOF {
+				if _, err := lines.Peek(1); errors.Is(err, io.EOF) {
 					return nil // cut by a crash, so its claim was never asked for
 				}
 				return fmt.Errorf("line %d of %s is damaged; move the file away to start without it", number, j.path)
 			}
 			j.apply(e)
 		}
-		if err == io.EOF {
+		if ended {
 			return nil
 		}
 	}

@@ -64,8 +64,10 @@ type report struct {
 }
 
 func (r Result) report() report {
-	w := report{Content: storable(r.Text), StructuredContent: r.StructuredContent,
-		IsError: r.IsError, Title: oneLine(r.Title), Metadata: r.Metadata}
+	w := report{
+		Content: storable(r.Text), StructuredContent: r.StructuredContent,
+		IsError: r.IsError, Title: oneLine(r.Title), Metadata: r.Metadata,
+	}
 	if r.Failed {
 		w.Outcome = "failed"
 	}

@@ -495,8 +495,10 @@ func TestAWorkerThatIsRefusedEnds(t *testing.T) {
 				}
 				return verb == c.verb
 			}
-			w := runner.Worker{Client: &runner.Client{BaseURL: s.URL, Token: "x"}, Tools: []runner.Tool{echo},
-				Log: slog.New(slog.DiscardHandler)}
+			w := runner.Worker{
+				Client: &runner.Client{BaseURL: s.URL, Token: "x"}, Tools: []runner.Tool{echo},
+				Log: slog.New(slog.DiscardHandler),
+			}
 			err := w.Run(t.Context())
 			var refusal *toolpark.Error
 			require.ErrorAs(t, err, &refusal)
