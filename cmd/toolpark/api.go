@@ -39,12 +39,16 @@ func (c *APICmd) Run(ctx context.Context) error {
 		return err
 	}
 	defer k.Close()
-	return serve(ctx, k.API(), c.ListenConfig, logger)
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	return serveOn(ctx, listener, k.API(), c.ListenConfig, logger)
 }
 
-// serve answers requests until ctx ends. Then it stops accepting, answers long polls early, ends
+// serveOn answers requests until ctx ends. Then it stops accepting, answers long polls early, ends
 // streams, and lets the other requests finish.
-func serve(ctx context.Context, server *api.Server, c ListenConfig, logger *slog.Logger) error {
+func serveOn(ctx context.Context, listener net.Listener, server *api.Server, c ListenConfig, logger *slog.Logger) error {
 	httpServer := &http.Server{
 		Handler:           server.Handler(),
 		ReadHeaderTimeout: 10 * time.Second, // bodies have a deadline of their own, and answers may take a minute
@@ -53,10 +57,6 @@ func serve(ctx context.Context, server *api.Server, c ListenConfig, logger *slog
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	httpServer.RegisterOnShutdown(server.Drain)
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", c.Listen, err)
-	}
 	logger.InfoContext(ctx, "api started", "address", listener.Addr().String())
 
 	stopped := make(chan error, 1)
