@@ -61,6 +61,25 @@ func TestKeptStackKeepsItsState(t *testing.T) {
 	require.NoError(t, second.Stop())
 }
 
+func TestNamedServersAreUsedAndLeftAlone(t *testing.T) {
+	ours := start(t, "")
+	t.Setenv("DATABASE_URL", ours.Postgres.URL)
+	t.Setenv("TEMPORAL_ADDRESS", ours.Temporal.Address)
+
+	named := start(t, "")
+	require.Equal(t, ours.Postgres.URL, named.Postgres.URL)
+	require.Equal(t, ours.Temporal.Address, named.Temporal.Address)
+	require.Error(t, named.Postgres.Kill())
+	require.Error(t, named.Temporal.Pause())
+	require.NoError(t, named.Stop())
+	execute(t, ours.Postgres.URL, `SELECT 1`)
+	signalWorkflow(t, ours.Temporal.Address, "left alone")
+
+	t.Setenv("DATABASE_URL", "postgres://127.0.0.1:1/nothing?connect_timeout=1")
+	_, err := devstack.StartPostgres(t.Context(), devstack.PostgresOptions{})
+	require.ErrorContains(t, err, "DATABASE_URL")
+}
+
 func TestKilledTemporalComesBack(t *testing.T) {
 	t.Parallel()
 	temporal, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{Dir: t.TempDir()})

@@ -15,6 +15,8 @@ import (
 const waysToPostgres = `no Postgres server was found and none could be installed. Do one of these:
   - set DATABASE_URL to a server you have (14 or newer)
   - install it: apt install postgresql, brew install postgresql@18, or any package that puts initdb and postgres on PATH
+  - run it: docker run -d -p 5432:5432 -e POSTGRES_PASSWORD=dev postgres:17
+    with DATABASE_URL=postgres://postgres:dev@localhost:5432/postgres
   - give this machine access to registry.npmjs.org, from which a server is downloaded
 What was tried:`
 

@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
 
 	"github.com/toolpark/toolpark/internal/visibility"
 )
@@ -53,12 +55,11 @@ const (
 )
 
 // StartTemporal returns a server that answers: the one TEMPORAL_ADDRESS names, else a development
-// server of the Temporal CLI. A server that was not started here gets its search attributes from
-// `toolpark migrate`.
+// server of the Temporal CLI.
 func StartTemporal(ctx context.Context, options TemporalOptions) (*Temporal, error) {
 	if address := os.Getenv("TEMPORAL_ADDRESS"); address != "" {
 		sayf(options.Progress, "temporal: using TEMPORAL_ADDRESS %s", address)
-		return &Temporal{Address: address}, nil
+		return &Temporal{Address: address}, registerAtNamedServer(ctx)
 	}
 	cli, err := findTemporalCLI(ctx, options.Progress)
 	if err != nil {
@@ -233,6 +234,24 @@ func ready(ctx context.Context, address string) error {
 		err = fmt.Errorf("search attributes are missing: %v", missing)
 	}
 	return err
+}
+
+// registerAtNamedServer registers our search attributes at the server and in the namespace that the
+// standard TEMPORAL_… variables name.
+func registerAtNamedServer(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	options, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return fmt.Errorf("temporal: %w", err)
+	}
+	options.Logger = silent{}
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return fmt.Errorf("temporal: connect to TEMPORAL_ADDRESS: %w", err)
+	}
+	defer c.Close()
+	return visibility.Register(ctx, c, cmp.Or(options.Namespace, client.DefaultNamespace))
 }
 
 // silent drops the client's log: failed connections are expected while a server starts.

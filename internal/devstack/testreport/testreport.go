@@ -125,7 +125,7 @@ func (r *Report) takePackage(e event) {
 		run.output.WriteString(e.Output)
 		return
 	case "pass":
-		fmt.Fprintf(r.Out, "ok   %s  %d tests, %.1fs\n", e.Package, run.passed, e.Elapsed)
+		fmt.Fprintf(r.Out, "ok\t%s\t%.1fs\t%d tests\n", e.Package, e.Elapsed, run.passed)
 	case "fail":
 		// What is still running was cut off by a panic, an exit or the time limit.
 		for _, test := range slices.Sorted(maps.Keys(run.running)) {
@@ -134,11 +134,10 @@ func (r *Report) takePackage(e event) {
 		if build := r.builds[e.FailedBuild]; build != nil {
 			io.WriteString(r.Out, build.String())
 		}
-		io.WriteString(r.Out, run.output.String())
+		io.WriteString(r.Out, run.output.String()) // ends with a line "FAIL" and the package
 		if run.failed == 0 { // it did not build, or its main function failed
 			r.Failed++
 		}
-		fmt.Fprintf(r.Out, "FAIL %s  %.1fs\n", e.Package, e.Elapsed)
 	case "skip": // no test files
 	default:
 		return

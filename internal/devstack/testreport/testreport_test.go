@@ -26,34 +26,34 @@ func TestReport(t *testing.T) {
 				t.Run("two", func(t *testing.T) { t.Log("quiet"); t.Skip() })
 			}`,
 			summary: "1 skipped\n2 passed, 0 failed",
-			says:    []string{"ok   sample  2 tests"},
+			says:    []string{"ok\tsample\t", "\t2 tests\n"},
 			hides:   []string{"quiet"},
 		},
 		"a failure shows its own output": {
 			source:  `func TestGood(t *testing.T) { t.Log("good") }; func TestBad(t *testing.T) { t.Error("bad") }`,
 			summary: "1 passed, 1 failed",
-			says:    []string{"--- FAIL: TestBad", "bad", "FAIL sample"},
+			says:    []string{"--- FAIL: TestBad", "bad", "FAIL\tsample"},
 			hides:   []string{"good", "=== RUN"},
 		},
 		"what a panic cuts off has failed": {
 			source:  `func TestGood(t *testing.T) {}; func TestPanic(t *testing.T) { panic("boom") }`,
 			summary: "1 passed, 1 failed",
-			says:    []string{"boom", "FAIL sample"},
+			says:    []string{"boom", "FAIL\tsample"},
 		},
 		"an exit is a failure": {
 			source:  `func TestExit(t *testing.T) { println("leaving"); os.Exit(3) }; var _ = os.Exit`,
 			summary: "0 passed, 1 failed",
-			says:    []string{"FAIL sample"},
+			says:    []string{"FAIL\tsample"},
 		},
 		"a package that does not build has failed": {
 			source:  `func TestA(t *testing.T) { undefinedName() }`,
 			summary: "0 passed, 1 failed",
-			says:    []string{"undefined: undefinedName", "FAIL sample"},
+			says:    []string{"undefined: undefinedName", "FAIL\tsample"},
 		},
 		"a failing main is a failure": {
 			source:  `func TestA(t *testing.T) {}; func TestMain(m *testing.M) { m.Run(); os.Exit(1) }`,
 			summary: "1 passed, 1 failed",
-			says:    []string{"FAIL sample"},
+			says:    []string{"FAIL\tsample"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
