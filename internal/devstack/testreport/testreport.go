@@ -135,7 +135,7 @@ func (r *Report) takePackage(e event) {
 			io.WriteString(r.Out, build.String())
 		}
 		io.WriteString(r.Out, run.output.String()) // ends with a line "FAIL" and the package
-		if run.failed == 0 { // it did not build, or its main function failed
+		if run.failed == 0 {                       // it did not build, or its main function failed
 			r.Failed++
 		}
 	case "skip": // no test files
