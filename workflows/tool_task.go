@@ -20,6 +20,7 @@ type ToolTaskInput struct {
 	Run        uuid.UUID
 	Key        string
 	Generation int
+	Canceled   bool // a cancel was requested of the workflow before it continued as this run
 }
 
 // ToolTask carries one generation of one task to its settlement. It is the only writer of the task's
@@ -29,7 +30,7 @@ func ToolTask(ctx workflow.Context, in ToolTaskInput) error {
 	wf := &toolTask{
 		in:   in,
 		log:  log.With(workflow.GetLogger(ctx), "run", in.Run.String(), "task", in.Key, "generation", in.Generation),
-		wait: newWaiter(ctx, taskSignals),
+		wait: newWaiter(ctx, taskSignals, in.Canceled),
 	}
 	return wf.run(ctx)
 }
@@ -46,20 +47,24 @@ type toolTask struct {
 func (wf *toolTask) run(ctx workflow.Context) error {
 	for {
 		a, err := wf.advance(ctx)
+		if err == nil {
+			wf.show(ctx, a)
+			if a.Over {
+				return nil
+			}
+		}
+		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+			// Signals that came meanwhile are nudges; the next run begins with a step anyway.
+			next := wf.in
+			next.Canceled = wf.wait.asked
+			return workflow.NewContinueAsNewError(ctx, ToolTask, next)
+		}
 		if err != nil {
 			wf.log.Warn("The task could not be advanced; trying again.", "error", err)
 			wf.wait.retry(ctx)
 			continue
 		}
 		wf.wait.succeeded()
-		wf.show(ctx, a)
-		if a.Over {
-			return nil
-		}
-		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			// Signals that came meanwhile are nudges; the next run begins with a step anyway.
-			return workflow.NewContinueAsNewError(ctx, ToolTask, wf.in)
-		}
 		wf.wait.sleep(ctx, a.Wake)
 	}
 }

@@ -16,8 +16,9 @@ type waiter struct {
 	retries  int
 }
 
-func newWaiter(ctx workflow.Context, signals []Signal) *waiter {
-	w := &waiter{canceled: ctx.Done()}
+// newWaiter makes a waiter. asked says that a run of the workflow before this one was asked to cancel.
+func newWaiter(ctx workflow.Context, signals []Signal, asked bool) *waiter {
+	w := &waiter{canceled: ctx.Done(), asked: asked}
 	for _, name := range signals {
 		w.channels = append(w.channels, workflow.GetSignalChannel(ctx, string(name)))
 	}
@@ -50,7 +51,7 @@ func (w *waiter) sleep(ctx workflow.Context, d time.Duration) {
 		selector.AddReceive(c, func(c workflow.ReceiveChannel, _ bool) { c.ReceiveAsync(nil) })
 	}
 	if !w.asked {
-		selector.AddReceive(w.canceled, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
+		selector.AddReceive(w.canceled, func(workflow.ReceiveChannel, bool) { w.asked = true })
 	}
 	selector.Select(steady)
 }
@@ -58,8 +59,8 @@ func (w *waiter) sleep(ctx workflow.Context, d time.Duration) {
 // retry waits before a step that failed is tried again: 1 s to 5 s, with jitter. A signal or a cancel
 // request ends the wait.
 func (w *waiter) retry(ctx workflow.Context) {
-	limit := min(minRetry<<w.retries, maxRetry)
-	if w.retries < 3 {
+	limit := min(2*minRetry<<w.retries, maxRetry)
+	if limit < maxRetry {
 		w.retries++
 	}
 	var jitter float64
