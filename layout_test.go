@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"internal/devstack/*":  {"internal/devstack", "internal/devstack/*", "schema/migrations"},
 	"cmd/toolpark":         {".", "api", "internal/*", "schema/migrations", "sdk/*"},
 	"api/apitest":          {".", "schema"},
-	"internal/kerneltest":  {".", "api", "api/apitest", "internal/*", "sdk/*"},
+	"internal/kerneltest":  {".", "api", "api/apitest", "internal/*", "sdk/*", "worker", "workflows"},
 	"internal/bench":       {".", "internal/*", "schema/migrations", "sdk/*"},
 	"internal/chaos":       {".", "internal/*", "schema/migrations", "sdk/*"},
 	"internal/proctest":    {".", "internal/*", "schema/migrations", "sdk/*"},
