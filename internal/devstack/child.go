@@ -13,18 +13,18 @@ import (
 // stopGrace is how long a child may take to end by itself before it is killed.
 const stopGrace = 15 * time.Second
 
-// child is a server process that does not outlive this program. It has its own process group, so
+// Child is a process that does not outlive this program. It has its own process group, so
 // that Ctrl-C in a terminal reaches this program alone and servers stop in order.
-type child struct {
+type Child struct {
 	cmd     *exec.Cmd
 	logFile string
 	exited  chan struct{}
 	err     error // how it exited; set before exited is closed
 }
 
-// startChild starts cmd with its output appended to logFile. When this program dies without
+// StartChild starts cmd with its output appended to logFile. When this program dies without
 // stopping it, it receives orphanSignal; lock, if any, is held until it is gone.
-func startChild(cmd *exec.Cmd, logFile string, orphanSignal syscall.Signal, lock *os.File) (*child, error) {
+func StartChild(cmd *exec.Cmd, logFile string, orphanSignal syscall.Signal, lock *os.File) (*Child, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func startChild(cmd *exec.Cmd, logFile string, orphanSignal syscall.Signal, lock
 		_ = cmd.Wait()
 		return nil, err
 	}
-	c := &child{cmd: cmd, logFile: logFile, exited: make(chan struct{})}
+	c := &Child{cmd: cmd, logFile: logFile, exited: make(chan struct{})}
 	go func() {
 		c.err = cmd.Wait()
 		cancel()
@@ -54,30 +54,30 @@ func startChild(cmd *exec.Cmd, logFile string, orphanSignal syscall.Signal, lock
 	return c, nil
 }
 
-// signal sends a signal; a child that is gone is no error.
-func (c *child) signal(s syscall.Signal) {
+// Signal sends a signal; a child that is gone is no error.
+func (c *Child) Signal(s syscall.Signal) {
 	_ = c.cmd.Process.Signal(s)
 }
 
-// stop asks the child to end with the given signal and waits until it is gone.
-func (c *child) stop(s syscall.Signal) {
-	c.signal(s)
-	c.signal(syscall.SIGCONT) // a paused child would not see it
+// Stop asks the child to end with the given signal and waits until it is gone.
+func (c *Child) Stop(s syscall.Signal) {
+	c.Signal(s)
+	c.Signal(syscall.SIGCONT) // a paused child would not see it
 	select {
 	case <-c.exited:
 	case <-time.After(stopGrace):
-		c.kill()
+		c.Kill()
 	}
 }
 
-// kill ends the child as a crash would and waits until it is gone.
-func (c *child) kill() {
-	c.signal(syscall.SIGKILL)
+// Kill ends the child as a crash would and waits until it is gone.
+func (c *Child) Kill() {
+	c.Signal(syscall.SIGKILL)
 	<-c.exited
 }
 
-// running tells whether the child has not exited yet.
-func (c *child) running() bool {
+// Running tells whether the child has not exited yet.
+func (c *Child) Running() bool {
 	select {
 	case <-c.exited:
 		return false
@@ -86,8 +86,8 @@ func (c *child) running() bool {
 	}
 }
 
-// failure describes an exit that nobody asked for, with the last lines of the log.
-func (c *child) failure() error {
+// Failure describes an exit that nobody asked for, with the last lines of the log.
+func (c *Child) Failure() error {
 	return fmt.Errorf("%s ended: %w\n%s\n(log: %s)", c.cmd.Path, c.err, tail(c.logFile, 2000), c.logFile)
 }
 

@@ -32,7 +32,7 @@ type Postgres struct {
 	URL string
 
 	cluster *cluster // nil when the server is not ours to stop
-	server  *child
+	server  *Child
 }
 
 // errNotOurs is the answer to stopping a server that the environment named.
@@ -75,7 +75,7 @@ func (p *Postgres) Kill() error {
 	if p.cluster == nil {
 		return errNotOurs
 	}
-	p.server.kill()
+	p.server.Kill()
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (p *Postgres) Restart(ctx context.Context) error {
 // shutDown asks for a fast shutdown: sessions are ended, nothing committed is lost.
 func (p *Postgres) shutDown() {
 	if p.server != nil {
-		p.server.stop(syscall.SIGINT)
+		p.server.Stop(syscall.SIGINT)
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *Postgres) shutDown() {
 func (p *Postgres) start(ctx context.Context) error {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		server, err := startChild(p.cluster.serve(), p.cluster.logFile(), syscall.SIGINT, p.cluster.lock)
+		server, err := StartChild(p.cluster.serve(), p.cluster.logFile(), syscall.SIGINT, p.cluster.lock)
 		if err != nil {
 			return fmt.Errorf("postgres: %w", err)
 		}
@@ -137,7 +137,7 @@ func (p *Postgres) createDatabase(ctx context.Context) error {
 
 // awaitPostgres waits until a server answers a query, at most a minute: recovery after a crash
 // takes its time. It gives up early when the server process, if we have one, ends.
-func awaitPostgres(ctx context.Context, url string, server *child) error {
+func awaitPostgres(ctx context.Context, url string, server *Child) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	for {
@@ -154,7 +154,7 @@ func awaitPostgres(ctx context.Context, url string, server *child) error {
 		}
 		select {
 		case <-server.exited:
-			return fmt.Errorf("postgres: %w", server.failure())
+			return fmt.Errorf("postgres: %w", server.Failure())
 		case <-ctx.Done():
 			return fmt.Errorf("postgres does not answer: %w\n%s", err, tail(filepath.Clean(server.logFile), 2000))
 		case <-time.After(20 * time.Millisecond):

@@ -44,7 +44,7 @@ type Temporal struct {
 	cancel func() // calls off the removal of a temporary dir when we die; nil for a kept one
 	lock   *os.File
 	usual  *os.File // the right to the usual ports; nil without it
-	server *child
+	server *Child
 }
 
 // The ports a server with a Web UI takes when they are free, so that bookmarks and the CLI's
@@ -134,7 +134,7 @@ func (t *Temporal) prepare(ctx context.Context, options TemporalOptions) (err er
 // Stop ends the server for good. A server that was not started here is left alone.
 func (t *Temporal) Stop() error {
 	if t.server != nil {
-		t.server.stop(syscall.SIGTERM)
+		t.server.Stop(syscall.SIGTERM)
 	}
 	for _, lock := range []*os.File{t.lock, t.usual} {
 		if lock != nil {
@@ -153,7 +153,7 @@ func (t *Temporal) Kill() error {
 	if t.server == nil {
 		return errNotOurs
 	}
-	t.server.kill()
+	t.server.Kill()
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (t *Temporal) Restart(ctx context.Context) error {
 	if t.server == nil {
 		return errNotOurs
 	}
-	t.server.stop(syscall.SIGTERM)
+	t.server.Stop(syscall.SIGTERM)
 	return t.start(ctx)
 }
 
@@ -176,7 +176,7 @@ func (t *Temporal) signal(s syscall.Signal) error {
 	if t.server == nil {
 		return errNotOurs
 	}
-	t.server.signal(s)
+	t.server.Signal(s)
 	return nil
 }
 
@@ -189,13 +189,13 @@ func (t *Temporal) start(ctx context.Context) error {
 		if err := checkFree(t.Address); err != nil {
 			return fmt.Errorf("temporal: %w", err)
 		}
-		server, err := startChild(exec.Command(t.cli, t.args...), filepath.Join(t.dir, "temporal.log"), syscall.SIGTERM, t.lock)
+		server, err := StartChild(exec.Command(t.cli, t.args...), filepath.Join(t.dir, "temporal.log"), syscall.SIGTERM, t.lock)
 		if err != nil {
 			return fmt.Errorf("temporal: %w", err)
 		}
 		t.server = server
 		err = t.await(ctx)
-		if err == nil || server.running() || attempt == attempts {
+		if err == nil || server.Running() || attempt == attempts {
 			return err
 		}
 	}
@@ -212,7 +212,7 @@ func (t *Temporal) await(ctx context.Context) error {
 		}
 		select {
 		case <-t.server.exited:
-			return fmt.Errorf("temporal: %w", t.server.failure())
+			return fmt.Errorf("temporal: %w", t.server.Failure())
 		case <-ctx.Done():
 			return fmt.Errorf("temporal does not answer: %w\n%s", err, tail(t.server.logFile, 2000))
 		case <-time.After(100 * time.Millisecond):
