@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"encoding/json/jsontext"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/internal/kerneltest"
 )
 
@@ -104,4 +106,8 @@ func countOf(events []*historypb.HistoryEvent, what enumspb.EventType) (n int) {
 		}
 	}
 	return n
+}
+
+func text(s string) envelope.Fields {
+	return envelope.Fields{Content: jsontext.Value(`"` + s + `"`)}
 }
