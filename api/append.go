@@ -3,16 +3,15 @@ package api
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/park"
-	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
 type stepRequest struct {
@@ -29,7 +28,13 @@ type toolStepRequest struct {
 	Key       *string        `json:"key"`
 }
 
-var taskKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+var (
+	taskKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+	// mintedKey are the keys of rounds, of steps that bring none, and of what those call: an author that
+	// took one would be in the way of the task that is to have it.
+	mintedKey = regexp.MustCompile(`^(r[0-9]+t[0-9]+|s[0-9]+-[a-z]+-[0-9]+)(-|$)`)
+)
 
 // appendSteps writes steps that a client authors itself: all of them, or none with every bad one named.
 func (s *Server) appendSteps(w http.ResponseWriter, r *http.Request) error {
@@ -75,19 +80,8 @@ func newSteps(body jsontext.Value) ([]park.ToolStep, error) {
 		return nil, toolpark.Errorf(toolpark.CodeParameterInvalid, "steps must hold 1 to %d steps.", toolpark.MaxStepsPerAppend).At("/steps")
 	}
 	steps := make([]park.ToolStep, len(req.Steps))
-	var refusals []park.StepRefusal
 	for i, step := range req.Steps {
-		refusal := newStep(step, &steps[i])
-		if refusal == nil {
-			continue
-		}
-		at, _ := refusal.Details["pointer"].(string)
-		refusals = append(refusals, park.StepRefusal{
-			Code: refusal.Code, Path: fmt.Sprintf("/steps/%d%s", i, at), Message: refusal.Message,
-		})
-	}
-	if refusals != nil {
-		return nil, park.Refused(refusals)
+		steps[i].Refusal = newStep(step, &steps[i])
 	}
 	return steps, nil
 }
@@ -109,13 +103,17 @@ func newStep(req stepRequest, step *park.ToolStep) *toolpark.Error {
 	if err := json.Unmarshal(req.Tool, &tool, json.RejectUnknownMembers(true)); err != nil {
 		return invalidStep("/tool", "A tool step is an object of name, input, route, timeout_ms and key, and nothing else.").Because(err)
 	}
-	if _, _, bad := strictjson.Unstorable([]byte(strconv.Quote(tool.Name))); bad || tool.Name == "" || utf8.RuneCountInString(tool.Name) > toolpark.MaxServedName {
+	if tool.Name == "" || strings.ContainsRune(tool.Name, 0) || utf8.RuneCountInString(tool.Name) > toolpark.MaxServedName {
 		return invalidStep("/tool/name", "name must be a served tool name of 1 to %d characters.", toolpark.MaxServedName)
 	}
 	step.Name = tool.Name
 	if tool.Key != nil {
 		if !taskKey.MatchString(*tool.Key) {
 			return invalidStep("/tool/key", "key must match %s.", taskKey)
+		}
+		if mintedKey.MatchString(*tool.Key) {
+			return toolpark.Errorf(toolpark.CodeDuplicateTaskKey,
+				"%s is of the form of the keys that are given to tasks without one; choose another.", *tool.Key).At("/tool/key")
 		}
 		step.Key = *tool.Key
 	}

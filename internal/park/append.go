@@ -20,6 +20,10 @@ type ToolStep struct {
 	Route     *StepRoute // nil: the agent's own application, else the provider pool
 	TimeoutMS *int64
 	Key       string // unique in the run; empty: minted
+
+	// Refusal is why the step cannot be read, if it cannot: then no other field counts. It waits here, so
+	// that refusals of every kind are told together, in the order of the steps.
+	Refusal *toolpark.Error
 }
 
 // StepRoute sends a step to a runner.
@@ -34,15 +38,15 @@ type StepRefusal struct {
 	Message string        `json:"message"`
 }
 
-// Refused makes the one error of refused steps: its code is the first bad step's own.
-func Refused(refusals []StepRefusal) error {
+// refused makes the one error of refused steps: its code is the first bad step's own.
+func refused(refusals []StepRefusal) error {
 	first := refusals[0]
 	return toolpark.Errorf(first.Code, "%s", first.Message).At(first.Path).With("steps", refusals)
 }
 
 // AppendSteps writes authored tool steps: all of them or none. Each is parked for its addressee.
 //
-// Refusals by step: reserved_tool_name, runner_target_required, runner_not_eligible, tool_not_served,
+// Refusals by step: its own Refusal, reserved_tool_name, runner_target_required, runner_not_eligible, tool_not_served,
 // duplicate_task_key; and those of AuthorRound for the run.
 func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres.Run, steps []ToolStep, idem Idempotency, reply Reply) (*Authored, *postgres.Replay, error) {
 	return p.author(ctx, m, run.ID, idem, reply, func(tx pgx.Tx, a *Authored) error {
@@ -63,18 +67,18 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 			}
 			t, refusal := authored(run, &steps[i], key, i, addresses)
 			if refusal == nil && taken[key] {
-				refusal = toolpark.Errorf(toolpark.CodeDuplicateTaskKey, "The run has a task %s.", key).At("/key")
+				refusal = toolpark.Errorf(toolpark.CodeDuplicateTaskKey, "The run has a task %s.", key).At("/tool/key")
 			}
 			taken[key] = true
 			if refusal != nil {
 				at, _ := refusal.Details["pointer"].(string)
-				path := fmt.Sprintf("/steps/%d/tool%s", i, at)
+				path := fmt.Sprintf("/steps/%d%s", i, at)
 				refusals = append(refusals, StepRefusal{Code: refusal.Code, Path: path, Message: refusal.Message})
 			}
 			a.Tasks = append(a.Tasks, t)
 		}
 		if refusals != nil {
-			return Refused(refusals)
+			return refused(refusals)
 		}
 		return nil
 	})
@@ -83,6 +87,9 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 func targets(run *postgres.Run, steps []ToolStep) (routes []postgres.Route, names []string) {
 	names = []string{}
 	for i := range steps {
+		if steps[i].Refusal != nil {
+			continue
+		}
 		if steps[i].Route == nil {
 			names = append(names, steps[i].Name)
 		} else if runner := steps[i].Route.target(run); runner != nil {
@@ -114,15 +121,18 @@ func authored(run *postgres.Run, step *ToolStep, key string, position int, addre
 		Key: key, Position: position, Kind: toolpark.KindTool, Origin: toolpark.OriginAuthor,
 		ToolName: &step.Name, Input: step.Input,
 	}
+	if step.Refusal != nil {
+		return t, step.Refusal
+	}
 	if catalog.Reserved(step.Name) {
 		return t, toolpark.Errorf(toolpark.CodeReservedToolName,
-			"%s is a kernel tool: only a model's own call reaches it.", step.Name).At("/name")
+			"%s is a kernel tool: only a model's own call reaches it.", step.Name).At("/tool/name")
 	}
 	if step.Route == nil {
 		to := unrouted(addresses.Names[step.Name])
 		if len(to) == 0 {
 			return t, toolpark.Errorf(toolpark.CodeToolNotServed,
-				"Neither the agent's own application nor a tools provider serves %s; name a runner in route.", step.Name).At("/name")
+				"Neither the agent's own application nor a tools provider serves %s; name a runner in route.", step.Name).At("/tool/name")
 		}
 		dispatch(&t, to, step.TimeoutMS)
 		return t, nil
@@ -130,14 +140,14 @@ func authored(run *postgres.Run, step *ToolStep, key string, position int, addre
 	runner := step.Route.target(run)
 	if runner == nil {
 		return t, toolpark.Errorf(toolpark.CodeRunnerTargetRequired,
-			"The run has no default runner; name one in route.runner_executor_public_id.").At("/route")
+			"The run has no default runner; name one in route.runner_executor_public_id.").At("/tool/route")
 	}
 	served, serves := addresses.Routes[postgres.Route{ExecutorID: *runner, Name: step.Name}]
 	switch {
 	case !addresses.Eligible[*runner]:
-		return t, toolpark.Errorf(toolpark.CodeRunnerNotEligible, "Runner %s is unknown or not eligible.", runner).At("/route")
+		return t, toolpark.Errorf(toolpark.CodeRunnerNotEligible, "Runner %s is unknown or not eligible.", runner).At("/tool/route")
 	case !serves:
-		return t, toolpark.Errorf(toolpark.CodeToolNotServed, "Runner %s does not serve %s.", runner, step.Name).At("/name")
+		return t, toolpark.Errorf(toolpark.CodeToolNotServed, "Runner %s does not serve %s.", runner, step.Name).At("/tool/name")
 	}
 	dispatch(&t, []postgres.Served{served}, step.TimeoutMS)
 	return t, nil
