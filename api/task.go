@@ -231,10 +231,11 @@ func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.
 	if staged.Verdict != nil {
 		return staged.Verdict, nil
 	}
+	begin := time.Now()
 	if err := s.Delivery.Nudge(r.Context(), staged.Task, signal); err != nil {
 		s.Log.WarnContext(r.Context(), "task not nudged; the recovery loop will", "run", id.Run, "task", id.Key, "error", err)
 	}
-	return notify.Await(r.Context(), sub, toolpark.VerdictWait, s.draining, func(ctx context.Context) (*postgres.Verdict, bool, error) {
+	return notify.Await(r.Context(), sub, toolpark.VerdictWait-time.Since(begin), s.draining, func(ctx context.Context) (*postgres.Verdict, bool, error) {
 		verdict, err := s.DB.Verdict(ctx, id, staged.Seq)
 		return verdict, verdict != nil, err
 	})

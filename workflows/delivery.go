@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 	"uuid"
 
@@ -22,6 +23,10 @@ const (
 	// startsInFlight is how many task workflows one process starts at once.
 	startsInFlight = 16
 
+	// startsWaiting is how many starts may queue. While the Temporal server is away there are soon more:
+	// the recovery loop starts those once it is back.
+	startsWaiting = 1024
+
 	// rpcTimeout bounds one call to the Temporal server. What is lost to it the recovery loop repeats.
 	rpcTimeout = 5 * time.Second
 )
@@ -33,6 +38,7 @@ type Delivery struct {
 	queue  string
 	log    *slog.Logger
 	slots  chan struct{}
+	queued atomic.Int64
 	wait   sync.WaitGroup
 }
 
@@ -48,7 +54,12 @@ func (d *Delivery) Start(tasks []*toolpark.Task, started func(context.Context, [
 	if len(tasks) == 0 {
 		return
 	}
+	if d.queued.Add(int64(len(tasks))) > startsWaiting {
+		d.queued.Add(-int64(len(tasks)))
+		return
+	}
 	d.wait.Go(func() {
+		defer d.queued.Add(-int64(len(tasks)))
 		ctx := context.Background()
 		keys := make([]string, len(tasks))
 		var each sync.WaitGroup

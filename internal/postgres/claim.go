@@ -17,7 +17,7 @@ func Admits(ctx context.Context, tx pgx.Tx, task *LockedTask, executor uuid.UUID
 	var admits bool
 	err := tx.QueryRow(ctx, `
 		SELECT NOT e.shutting_down AND CASE
-			WHEN e.kind = 'agent_application' THEN e.agent_id = r.agent_id
+			WHEN e.kind = 'agent_application' THEN coalesce(e.agent_id = r.agent_id, false)
 			ELSE e.assignment_scope = 'account_wide' OR e.manager_id = coalesce(p.steward_id, p.id) END
 		FROM runs r
 		JOIN members p ON p.id = coalesce(r.agent_id, r.creator_id)
