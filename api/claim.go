@@ -125,6 +125,9 @@ func (s *Server) postProgress(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if !possibleKey.MatchString(req.TaskKey) {
+		return postgres.NotFound("task")
+	}
 	id := toolpark.TaskID{Account: executor(r).Account, Run: req.Run, Key: req.TaskKey}
 	kept, err := s.Park.Progress(r.Context(), executor(r), id, req.ClaimToken, frame)
 	if err != nil {

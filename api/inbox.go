@@ -8,8 +8,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/notify"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -73,6 +71,9 @@ func (s *Server) getInbox(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if cursor != "" && !possibleKey.MatchString(after.Key) {
+		return badCursor()
+	}
 	wait, err := waitMS(r)
 	if err != nil {
 		return err
@@ -114,7 +115,8 @@ func inboxTask(r *http.Request) (toolpark.TaskID, error) {
 	if err != nil {
 		return toolpark.TaskID{}, err
 	}
-	return toolpark.TaskID{Account: executor(r).Account, Run: run, Key: chi.URLParam(r, "task")}, nil
+	key, err := pathKey(r)
+	return toolpark.TaskID{Account: executor(r).Account, Run: run, Key: key}, err
 }
 
 // work is what a push says of an inbox row.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"net/http"
+	"regexp"
 	"time"
 	"uuid"
 
@@ -134,7 +135,20 @@ func (s *Server) readableTask(r *http.Request) (toolpark.TaskID, error) {
 	if err != nil {
 		return toolpark.TaskID{}, err
 	}
-	return toolpark.TaskID{Account: run.AccountID, Run: run.ID, Key: chi.URLParam(r, "task")}, nil
+	key, err := pathKey(r)
+	return toolpark.TaskID{Account: run.AccountID, Run: run.ID, Key: key}, err
+}
+
+// possibleKey is the form of every task's key. What has another form names no task, and may be text that
+// the database cannot even be asked about.
+var possibleKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,255}$`)
+
+func pathKey(r *http.Request) (string, error) {
+	key := chi.URLParam(r, "task")
+	if !possibleKey.MatchString(key) {
+		return "", postgres.NotFound("task")
+	}
+	return key, nil
 }
 
 func (s *Server) listTasks(w http.ResponseWriter, r *http.Request) error {
@@ -149,6 +163,9 @@ func (s *Server) listTasks(w http.ResponseWriter, r *http.Request) error {
 	after, err := decodeCursor[string](cursor)
 	if err != nil {
 		return err
+	}
+	if cursor != "" && !possibleKey.MatchString(after) {
+		return badCursor()
 	}
 	tasks, err := s.DB.TasksPage(r.Context(), run.AccountID, run.ID, after, limit+1)
 	if err != nil {
