@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"uuid"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"golang.org/x/sync/errgroup"
 
@@ -73,10 +75,14 @@ func (r *recovery) wake(ctx context.Context) error {
 		group, nudging := errgroup.WithContext(ctx)
 		group.SetLimit(nudgesAtOnce)
 		for _, task := range tasks {
-			group.Go(func() error { return r.worker.Delivery.Nudge(nudging, task, reason(task)) })
+			group.Go(func() error {
+				return r.nudged(r.worker.Delivery.Nudge(nudging, task, reason(task)), "run", task.RunID, "task", task.Key)
+			})
 		}
 		for _, run := range runs {
-			group.Go(func() error { return r.worker.Delivery.NudgeRun(nudging, run.AccountID, run.ID, workflows.SignalWake) })
+			group.Go(func() error {
+				return r.nudged(r.worker.Delivery.NudgeRun(nudging, run.AccountID, run.ID, workflows.SignalWake), "run", run.ID)
+			})
 		}
 		if err := group.Wait(); err != nil {
 			return err
@@ -85,6 +91,16 @@ func (r *recovery) wake(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// nudged passes an error that ends the batch. One that is about a single workflow is logged: its
+// neighbours must not wait for it.
+func (r *recovery) nudged(err error, which ...any) error {
+	if err == nil || unreachable(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	r.worker.Log.Error("workflow not nudged; it will be tried again", append(which, "error", err)...)
+	return nil
 }
 
 // reason names the signal for the reader of the history.
@@ -187,11 +203,16 @@ func (r *recovery) reopen(ctx context.Context, found *closedWorkflows) error {
 	return nil
 }
 
-// latest is the status of the newest run of a workflow: a reset lists the run it replaced as terminated.
+// latest is the status of the newest run of a workflow, unspecified when there is none: a reset lists the
+// run it replaced as terminated.
 func (r *recovery) latest(ctx context.Context, workflowID string) (enumspb.WorkflowExecutionStatus, error) {
 	described, err := r.worker.Client.DescribeWorkflowExecution(ctx, workflowID, "")
+	var none *serviceerror.NotFound
+	if errors.As(err, &none) {
+		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, nil
+	}
 	if err != nil {
-		return 0, err
+		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, err
 	}
 	return described.GetWorkflowExecutionInfo().GetStatus(), nil
 }

@@ -4,10 +4,13 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
@@ -15,6 +18,13 @@ import (
 	"github.com/toolpark/toolpark/internal/park"
 	"github.com/toolpark/toolpark/internal/visibility"
 	"github.com/toolpark/toolpark/workflows"
+)
+
+const (
+	checkEvery   = time.Second
+	checkTimeout = 5 * time.Second
+	tellEvery    = 30 * time.Second // how often a server that stays away is told of
+	drainTimeout = 5 * time.Second  // how long a stopping worker waits for the steps under way
 )
 
 // Worker runs the workflows and activities of one task queue. It is stateless: run as many as you like.
@@ -32,20 +42,23 @@ type Worker struct {
 }
 
 // Run works until ctx ends, then drains: steps under way finish, and open parks stay in the Temporal
-// server for the next worker.
+// server for the next worker. A server that does not answer yet is waited for. What only an operator can
+// mend is an error: search attributes that are missing, a namespace that does not exist.
 func (w *Worker) Run(ctx context.Context) error {
-	missing, err := visibility.Missing(ctx, w.Client, w.Namespace)
-	if err != nil {
-		return fmt.Errorf("check search attributes: %w", err)
+	if err := w.awaitServer(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("namespace %s lacks the search attributes %s: run `toolpark migrate`",
-			w.Namespace, strings.Join(missing, ", "))
-	}
+	working, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	wk := worker.New(w.Client, w.Queue, worker.Options{
 		MaxConcurrentLocalActivityExecutionSize: w.Connections,
 		DisableRegistrationAliasing:             true,
 		LocalActivityWorkerOnly:                 true,
+		WorkerStopTimeout:                       drainTimeout,
+		OnFatalError:                            fail,
 	})
 	wk.RegisterWorkflow(workflows.ToolTask)
 	wk.RegisterWorkflow(workflows.Run)
@@ -55,7 +68,56 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("start the worker: %w", err)
 	}
 	recovery := &recovery{worker: w}
-	recovery.run(ctx)
+	recovery.run(working)
 	wk.Stop()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("the worker stopped: %w", context.Cause(working))
+}
+
+// awaitServer returns when the server answers and the namespace has our search attributes.
+func (w *Worker) awaitServer(ctx context.Context) error {
+	var told time.Time
+	for {
+		err := w.checkServer(ctx)
+		if err == nil || !unreachable(err) {
+			return err
+		}
+		if time.Since(told) > tellEvery {
+			told = time.Now()
+			w.Log.Warn("the Temporal server does not answer; the worker waits for it", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(checkEvery):
+		}
+	}
+}
+
+func (w *Worker) checkServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	missing, err := visibility.Missing(ctx, w.Client, w.Namespace)
+	if err != nil {
+		return fmt.Errorf("check search attributes: %w", err)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("namespace %s lacks the search attributes %s: run `toolpark migrate`",
+			w.Namespace, strings.Join(missing, ", "))
+	}
 	return nil
+}
+
+// unreachable tells whether a call failed because the server is away or overloaded: any other call would
+// fare alike now, and the same one may work later.
+func unreachable(err error) bool {
+	var (
+		unavailable *serviceerror.Unavailable
+		exhausted   *serviceerror.ResourceExhausted
+		timedOut    *serviceerror.DeadlineExceeded
+	)
+	return errors.As(err, &unavailable) || errors.As(err, &exhausted) || errors.As(err, &timedOut) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
