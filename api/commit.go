@@ -14,14 +14,8 @@ import (
 // commitRequest is a report. Its result fields are passed over by the door and judged one by one by
 // the envelope: one bad field has its own refusal.
 type commitRequest struct {
-	ClaimToken        jsontext.Value `json:"claim_token"`
-	Content           jsontext.Value `json:"content"`
-	StructuredContent jsontext.Value `json:"structured_content"`
-	ResultType        jsontext.Value `json:"result_type"`
-	IsError           jsontext.Value `json:"is_error"`
-	Outcome           jsontext.Value `json:"outcome"`
-	Title             jsontext.Value `json:"title"`
-	Metadata          jsontext.Value `json:"metadata"`
+	ClaimToken jsontext.Value `json:"claim_token"`
+	envelope.Fields
 }
 
 // resultFields are the fields that the envelope judges.
@@ -49,13 +43,9 @@ func (s *Server) commit(w http.ResponseWriter, r *http.Request) error {
 		}
 		token = text(req.ClaimToken)
 	}
-	fields := envelope.Fields{
-		Content: req.Content, StructuredContent: req.StructuredContent, ResultType: req.ResultType,
-		IsError: req.IsError, Outcome: req.Outcome, Title: req.Title, Metadata: req.Metadata,
-	}
 	sub := s.Park.Hub.Subscribe(notify.TaskTopic(id))
 	defer sub.Close()
-	staged, err := s.Park.StageCommit(r.Context(), executor(r), id, token, fields)
+	staged, err := s.Park.StageCommit(r.Context(), executor(r), id, token, req.Fields)
 	if err != nil {
 		return s.withTask(r.Context(), id, err)
 	}

@@ -17,13 +17,13 @@ import (
 // Fields are a report's fields as they came: JSON values, otherwise unjudged. Nil is absent. Null
 // reads as absent too, except in StructuredContent, where it is a value.
 type Fields struct {
-	Content           jsontext.Value
-	StructuredContent jsontext.Value
-	ResultType        jsontext.Value
-	IsError           jsontext.Value
-	Outcome           jsontext.Value
-	Title             jsontext.Value
-	Metadata          jsontext.Value
+	Content           jsontext.Value `json:"content,omitzero"`
+	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
+	ResultType        jsontext.Value `json:"result_type,omitzero"`
+	IsError           jsontext.Value `json:"is_error,omitzero"`
+	Outcome           jsontext.Value `json:"outcome,omitzero"`
+	Title             jsontext.Value `json:"title,omitzero"`
+	Metadata          jsontext.Value `json:"metadata,omitzero"`
 }
 
 // Report is a result that keeps to the grammar.

@@ -18,32 +18,21 @@ import (
 	"github.com/toolpark/toolpark/schema"
 )
 
-// report is a commit's body as it is staged: the result fields as they came.
-type report struct {
-	Content           jsontext.Value `json:"content,omitzero"`
-	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
-	ResultType        jsontext.Value `json:"result_type,omitzero"`
-	IsError           jsontext.Value `json:"is_error,omitzero"`
-	Outcome           jsontext.Value `json:"outcome,omitzero"`
-	Title             jsontext.Value `json:"title,omitzero"`
-	Metadata          jsontext.Value `json:"metadata,omitzero"`
-}
-
 // lax passes over text that cannot be stored: judging it is the envelope's work.
 var lax = json.JoinOptions(
 	jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true))
 
-// encodeReport gives the bytes that are staged and the hash by which an equal report is known. Reports
+// encodeReport gives the bytes of a report that are staged and the hash by which an equal report is known. Reports
 // are equal when their fields are equal JSON values, whatever their white space and key order.
 func encodeReport(fields envelope.Fields) (body, bodyHash []byte, err error) {
-	r := report(fields)
-	body, err = json.Marshal(r, lax)
+	body, err = json.Marshal(fields, lax)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode a report: %w", err)
 	}
 	sum := sha256.New()
 	for _, field := range []jsontext.Value{
-		r.Content, r.StructuredContent, r.ResultType, r.IsError, r.Outcome, r.Title, r.Metadata,
+		fields.Content, fields.StructuredContent, fields.ResultType, fields.IsError, fields.Outcome, fields.Title,
+		fields.Metadata,
 	} {
 		if canonical, err := strictjson.Canonical(field); err == nil {
 			field = canonical
@@ -55,9 +44,9 @@ func encodeReport(fields envelope.Fields) (body, bodyHash []byte, err error) {
 }
 
 func decodeReport(body []byte) (envelope.Fields, error) {
-	var r report
-	err := json.Unmarshal(body, &r, lax)
-	return envelope.Fields(r), err
+	var fields envelope.Fields
+	err := json.Unmarshal(body, &fields, lax)
+	return fields, err
 }
 
 // parseReport judges a report by the envelope's grammar, and its links. Both the API and the workflow's
