@@ -16,12 +16,14 @@ import (
 	"uuid"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/credential"
 	"github.com/toolpark/toolpark/internal/kerneltest"
 	"github.com/toolpark/toolpark/sdk/agent"
 	"github.com/toolpark/toolpark/sdk/runner"
+	"github.com/toolpark/toolpark/workflows"
 )
 
 // patience bounds what must happen soon. It is long because it only ends a test that fails.
@@ -144,7 +146,7 @@ func (s *scene) badly(method, path, body string, headers ...string) answer {
 func (s *scene) settled(ref runner.Ref) answer {
 	s.t.Helper()
 	a := s.asAgent("GET", taskPath(ref)+"?wait_ms="+ms(patience), "").ok(http.StatusOK)
-	require.NotNil(s.t, a.get("/task/settled_at"), "not in time: %s", a.Body)
+	require.NotEmpty(s.t, a.text("/task/settled_at"), "not in time: %s", a.Body)
 	return a
 }
 
@@ -335,4 +337,26 @@ func (s *scene) overCode(run string) toolpark.Code {
 func (s *scene) member(id uuid.UUID) kerneltest.Member {
 	s.t.Helper()
 	return kerneltest.Member{ID: id, Client: &agent.Client{BaseURL: s.URL, HTTP: s.HTTP, Token: s.Bearer(credential.Member, id)}}
+}
+
+// history is all that Temporal keeps of a run and its tasks.
+func history(t *testing.T, k *kerneltest.Kernel, run string, refs []runner.Ref) string {
+	t.Helper()
+	ids := []string{workflows.RunWorkflowID(uuid.MustParse(run))}
+	for _, ref := range refs {
+		ids = append(ids, workflows.TaskWorkflowID(uuid.MustParse(run), ref.TaskKey, 1))
+	}
+	var all strings.Builder
+	for _, id := range ids {
+		described, err := k.Temporal.DescribeWorkflowExecution(t.Context(), id, "")
+		require.NoError(t, err)
+		all.WriteString(described.String())
+		events := k.Temporal.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			event, err := events.Next()
+			require.NoError(t, err)
+			all.WriteString(event.String())
+		}
+	}
+	return all.String()
 }
