@@ -360,3 +360,17 @@ func history(t *testing.T, k *kerneltest.Kernel, run string, refs []runner.Ref) 
 	}
 	return all.String()
 }
+
+// eventsPaged are all of a run's events, however many.
+func (s *scene) eventsPaged(run string) (all []agent.Event) {
+	s.t.Helper()
+	for after := ""; ; {
+		events, next, err := s.Agent.Events(s.t.Context(), run, after)
+		require.NoError(s.t, err)
+		all = append(all, events...)
+		if next == "" {
+			return all
+		}
+		after = next
+	}
+}
