@@ -29,11 +29,6 @@ var facts = []struct{ fact, breaches string }{
 		WHERE r.run_id IS NULL`},
 	{"no input outlives a settlement", `
 		SELECT run_id || ' ' || task_key || ' ' || kind FROM task_inputs WHERE judged_at IS NULL`},
-	{"at most one report of a task was accepted", `
-		SELECT run_id || ' ' || task_key || ': ' || count(*) FROM task_inputs
-		WHERE kind = 'commit' AND verdict->>'code' = ''
-		GROUP BY run_id, task_key, generation
-		HAVING count(*) > 1`},
 	{"no inbox lists a settled task", `
 		SELECT run_id || ' ' || task_key FROM deliveries`},
 	{"every round has settled, once", `

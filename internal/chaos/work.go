@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/jsontext"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/proctest"
+	"github.com/toolpark/toolpark/sdk/agent"
+	"github.com/toolpark/toolpark/sdk/runner"
+)
+
+const (
+	width = 8 // calls of one round
+	// shellName is the callable name of bash at the i-th runner process, echoName that of the echo tool of
+	// the i-th worker inside this process.
+	shellName = "bash_%d"
+	echoName  = "echo_%d"
+	ranFile   = "ran" // what the shell calls write, in the runner's directory
+)
+
+// interrupted is what a runner reports of a call that it was killed over.
+const interrupted = "interrupted; effects unknown"
+
+// work is the load: agents whose calls go to the runner processes, which may be killed over them, and to
+// runners inside this process, whose requests are noted.
+type work struct {
+	load    *proctest.Load
+	ledger  *proctest.Ledger
+	ended   context.Context // ends when all agents are done, or one failed
+	stop    func()
+	began   time.Time
+	took    time.Duration // once ended
+	stopped atomic.Bool
+	next    atomic.Int64 // the number of the next round
+
+	interruptions atomic.Int64
+	finished      []proctest.Finished // once ended
+	err           error               // once ended
+}
+
+func startWork(ctx context.Context, s *stack, agents int) (*work, error) {
+	w := &work{ledger: proctest.NewLedger()}
+	var definitions []jsontext.Value
+	for i, shell := range s.shells {
+		definition, err := proctest.Declare(fmt.Sprintf(shellName, i), shell, proctest.Entry("bash", proctest.Writes))
+		if err != nil {
+			return nil, err
+		}
+		definitions = append(definitions, definition)
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	w.stop = func() {
+		cancel()
+		running.Wait()
+	}
+	for i, api := range s.apis {
+		executor, err := s.account.Runner(ctx, fmt.Sprintf("echo-%d", i))
+		if err != nil {
+			return nil, err
+		}
+		tool := echo(fmt.Sprintf(echoName, i))
+		definition, err := proctest.Declare(tool.Name, executor, tool.Entry)
+		if err != nil {
+			return nil, err
+		}
+		definitions = append(definitions, definition)
+		serving := &runner.Worker{
+			Client: &runner.Client{BaseURL: api.URL, Token: executor.Token, HTTP: &http.Client{Transport: w.ledger.Transport(http.DefaultTransport)}},
+			Tools:  []runner.Tool{tool}, Grace: time.Second, Log: slog.New(slog.DiscardHandler),
+		}
+		running.Go(func() {
+			if err := serving.Run(background); err != nil {
+				fmt.Fprintln(os.Stderr, "chaos: runner:", err)
+			}
+		})
+	}
+	w.load = &proctest.Load{
+		Agent:  &proctest.Agent{APIs: s.apis, Token: s.account.AgentToken},
+		Agents: agents, Definitions: definitions, Round: w.round,
+	}
+	if err := awaitTools(ctx, w.load.Agent, 2*len(s.apis)); err != nil {
+		w.stop()
+		return nil, err
+	}
+	var end context.CancelFunc
+	w.ended, end = context.WithCancel(context.Background())
+	w.began = time.Now()
+	running.Go(func() {
+		defer end()
+		w.finished, w.err = w.load.Run(background)
+		w.took = time.Since(w.began)
+	})
+	return w, nil
+}
+
+// awaitTools waits until so many executors have announced their tools.
+func awaitTools(ctx context.Context, a *proctest.Agent, executors int) error {
+	for {
+		var served []agent.Executor
+		err := a.Try(ctx, func(c *agent.Client) (err error) {
+			served, err = c.Executors(ctx, toolpark.Runner)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for _, executor := range served {
+			if len(executor.ServedTools) > 0 {
+				ready++
+			}
+		}
+		if ready == executors {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// echo answers its input after a moment, so that a kill finds calls under way.
+func echo(name string) runner.Tool {
+	return runner.Tool{
+		Entry: proctest.Entry(name, proctest.Writes),
+		Run: func(_ context.Context, call runner.Call) (runner.Result, error) {
+			time.Sleep(20 * time.Millisecond)
+			return runner.Text(string(call.Input)), nil
+		},
+	}
+}
+
+// round is the calls of the next round, each with an input of its own.
+func (w *work) round() []proctest.Expected {
+	if w.stopped.Load() {
+		return nil
+	}
+	number := w.next.Add(1)
+	calls := make([]proctest.Expected, width)
+	for i := range calls {
+		call := agent.Call{ID: fmt.Sprintf("call_%d", i)}
+		which := i / 2 % 2
+		text := fmt.Sprintf("%d.%d", number, i)
+		if i%2 == 0 {
+			call.Name, call.Arguments = fmt.Sprintf(shellName, which), fmt.Sprintf(`{"command":"echo %s | tee -a %s"}`, text, ranFile)
+			calls[i] = proctest.Expected{Call: call, Check: w.completedOrInterrupted(text)}
+		} else {
+			input := fmt.Sprintf(`{"n":"%s"}`, text)
+			call.Name, call.Arguments = fmt.Sprintf(echoName, which), input
+			calls[i] = proctest.Expected{Call: call, Check: proctest.Completed(input)}
+		}
+	}
+	return calls
+}
+
+// completedOrInterrupted expects the output, or the word of a runner that was killed over the call.
+func (w *work) completedOrInterrupted(output string) func(agent.Task) error {
+	return func(t agent.Task) error {
+		if t.Status == toolpark.Completed && t.IsError && t.Output == interrupted {
+			w.interruptions.Add(1)
+			return nil
+		}
+		return proctest.Completed(output)(t)
+	}
+}
+
+// finish lets the agents finish the rounds under way and complete their runs.
+func (w *work) finish(ctx context.Context) ([]proctest.Finished, error) {
+	w.stopped.Store(true)
+	select {
+	case <-w.ended.Done():
+		return w.finished, w.err
+	case <-ctx.Done():
+		return nil, errors.New("not everything settled in time")
+	}
+}
+
+// checkShells tells whether a command ran twice.
+func (w *work) checkShells(dir string) error {
+	var errs []error
+	files, err := filepath.Glob(filepath.Join(dir, "*", ranFile))
+	if err != nil || len(files) == 0 {
+		return errors.Join(err, errors.New("no command ran"))
+	}
+	ran := map[string]int{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(text) {
+			ran[string(line)]++
+		}
+	}
+	for call, times := range ran {
+		if times > 1 {
+			errs = append(errs, fmt.Errorf("the command of call %q ran %d times", call, times))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (w *work) print(finished []proctest.Finished) {
+	rounds := 0
+	for _, f := range finished {
+		rounds += len(f.Rounds)
+	}
+	took := w.took.Seconds()
+	fmt.Printf("%d runs, %d rounds, %d calls in %.0f s: %.1f calls/s\n", len(finished), rounds, rounds*width, took, float64(rounds*width)/took)
+	fmt.Printf("%d calls were interrupted with their runner; %d grants and %d answered commits were noted\n",
+		w.interruptions.Load(), w.ledger.Grants(), w.ledger.Commits())
+}
