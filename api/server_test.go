@@ -52,3 +52,42 @@ func TestEveryRouteKeepsToItsPlane(t *testing.T) {
 	}))
 	require.Greater(t, guarded, 20)
 }
+
+// One run and its calls touch every route that the document has, each with success.
+func TestEveryRouteServes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, readOnly("look"))
+	run := s.run()
+	works := func(method, path, bearer, body string, headers ...string) answer {
+		t.Helper()
+		a := s.send(method, path, bearer, body, headers...)
+		require.Less(t, a.Status, 300, "%s %s: %s", method, path, a.Body)
+		return a
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json"} {
+		works("GET", path, "", "")
+	}
+	ref, token := s.claimed(run, "look")
+	waiting, _ := s.step(run, `"name":"look","route":{"kind":"runner"}`)
+	s.listen("/executor/events", s.Box.Token)
+	s.listen("/runs/"+run+"/events/stream", s.Agent.Token)
+	for _, path := range []string{
+		"/executors", "/executors/" + s.Box.ID.String(), "/runs", "/runs/" + run, "/runs/" + run + "/context", "/runs/" + run + "/tasks",
+		taskPath(ref), "/runs/" + run + "/rounds/1", "/runs/" + run + "/events",
+	} {
+		works("GET", base+path, s.Agent.Token, "")
+	}
+	for _, path := range []string{"/executor", "/executor/inbox"} {
+		works("GET", base+path, s.Box.Token, "")
+	}
+	works("GET", inboxPath(ref, "claim"), s.Box.Token, "", "Claim-Token", token)
+	works("POST", inboxPath(ref, "extend"), s.Box.Token, `{"claim_token":"`+token+`","timeout_ms":60000}`)
+	works("POST", base+"/executor/progress", s.Box.Token, `{"run_public_id":"`+run+`","task_key":"`+ref.TaskKey+`","claim_token":"`+token+`","frame":1}`)
+	works("POST", base+taskPath(waiting)+"/cancel", s.Agent.Token, "")
+	s.report(ref, token, `"content":"done"`).ok(http.StatusOK)
+	works("GET", base+"/runs/"+run+"/rounds/1/messages?format=anthropic", s.Agent.Token, "")
+	works("POST", base+"/runs/"+run+"/complete", s.Agent.Token, "")
+	works("POST", base+"/runs/"+s.run()+"/stop", s.Agent.Token, "")
+	works("POST", base+"/executor/shutdown", s.Box.Token, "")
+	require.Empty(t, s.Kernel.Coverage.Unserved(t))
+}

@@ -28,6 +28,7 @@ type Kernel struct {
 	T        testing.TB
 	URL      string
 	HTTP     *http.Client // every exchange is held to the OpenAPI document
+	Coverage *apitest.Coverage
 	Database string
 	Queue    string
 	Log      *slog.Logger
@@ -87,7 +88,9 @@ func open(t testing.TB, config kernel.Config) *Kernel {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 100
 	t.Cleanup(base.CloseIdleConnections)
-	k.HTTP = &http.Client{Transport: apitest.NewValidator(t).Transport(base)}
+	validator := apitest.NewValidator(t)
+	k.Coverage = validator.Coverage
+	k.HTTP = &http.Client{Transport: validator.Transport(base)}
 	return k
 }
 
