@@ -228,6 +228,14 @@ func TestWhereACallGoes(t *testing.T) {
 			require.Equal(t, toolpark.ErrToolNotServed, task(name).text("/task/error/key"))
 		}
 	})
+	t.Run("the application claims and reports like a runner", func(t *testing.T) {
+		ref := s.call(run, "own", `{"n":1}`)
+		grant, err := s.AgentAt.Claim(t.Context(), ref, "k")
+		require.NoError(t, err)
+		_, err = s.AgentAt.Commit(t.Context(), ref, grant.Token, runner.Text("done at home"))
+		require.NoError(t, err)
+		require.Equal(t, "done at home", s.settled(ref).text("/task/output"))
+	})
 	t.Run("a human's run has no application", func(t *testing.T) {
 		a := s.RunWith(s.Admin, "", function("shared", ""), function("own", ""))
 		round, err := s.Admin.PostRound(t.Context(), a, agent.NewRound{Calls: []agent.Call{{Name: "shared"}, {Name: "own"}}})
@@ -272,6 +280,17 @@ func TestWhereACallGoes(t *testing.T) {
 		require.Equal(t, toolpark.CodeNotAddressedHere, code(err))
 		a := s.asAgent("GET", taskPath(ref), "").ok(http.StatusOK)
 		require.Equal(t, winner.ID.String(), a.text("/task/claimed_by"))
+
+		grant, err := winner.Claim(t.Context(), ref, "k")
+		require.NoError(t, err)
+		_, err = loser.Commit(t.Context(), ref, grant.Token, runner.Text("with another's token"))
+		require.Equal(t, toolpark.CodeStaleClaim, code(err))
+		_, err = loser.Extend(t.Context(), ref, grant.Token, time.Second)
+		require.Equal(t, toolpark.CodeNotClaimant, code(err))
+		_, err = winner.Commit(t.Context(), ref, grant.Token, runner.Text("mine"))
+		require.NoError(t, err)
+		_, err = loser.Commit(t.Context(), ref, grant.Token, runner.Text("mine"))
+		require.Equal(t, toolpark.CodeStaleClaim, code(err))
 	})
 }
 

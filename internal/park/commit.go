@@ -78,7 +78,7 @@ func committable(task *toolpark.Task, executor uuid.UUID, token256 []byte) error
 	if !task.Addresses(executor) {
 		return notAddressedHere()
 	}
-	if !holds(task, token256) {
+	if task.ClaimedBy == nil || *task.ClaimedBy != executor || !holds(task, token256) {
 		return LateCommitError(toolpark.CodeStaleClaim)
 	}
 	if task.SettledBy != nil {
