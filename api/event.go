@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"uuid"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/notify"
@@ -80,7 +81,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer st.Close()
-	told := runTold{server: s, run: run, stream: st, after: after}
+	told := runTold{server: s, member: member(r), run: run.ID, stream: st, after: after}
 	for {
 		over, err := told.tell(r.Context())
 		if err != nil || over {
@@ -97,7 +98,8 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) error {
 // runTold is how far a stream has told its run.
 type runTold struct {
 	server *Server
-	run    *postgres.Run
+	member toolpark.Member
+	run    uuid.UUID
 	stream *stream
 	after  int64
 	frames time.Time
@@ -105,8 +107,13 @@ type runTold struct {
 
 // tell writes what is new, and tells whether the run is over.
 func (t *runTold) tell(ctx context.Context) (over bool, err error) {
+	// The run before its events: once it has ended there are no more of them.
+	run, err := t.server.DB.Run(ctx, t.member, t.run)
+	if err != nil {
+		return false, err
+	}
 	for {
-		events, err := t.server.DB.Events(ctx, t.run.AccountID, t.run.ID, t.after, streamPage)
+		events, err := t.server.DB.Events(ctx, run.AccountID, run.ID, t.after, streamPage)
 		if err != nil {
 			return false, err
 		}
@@ -115,16 +122,15 @@ func (t *runTold) tell(ctx context.Context) (over bool, err error) {
 				return false, err
 			}
 			t.after = e.Seq
-			over = ends(e)
 		}
 		if len(events) < streamPage {
 			break
 		}
 	}
-	if over {
+	if run.Status.Terminal() {
 		return true, nil
 	}
-	frames, err := t.server.DB.Frames(ctx, t.run.AccountID, t.run.ID, t.frames)
+	frames, err := t.server.DB.Frames(ctx, run.AccountID, run.ID, t.frames)
 	for _, f := range frames {
 		progress := progressResponse{TaskKey: f.TaskKey, Generation: f.Generation, Frame: f.Frame, UpdatedAt: f.UpdatedAt}
 		if err := t.stream.Event("", "progress", progress); err != nil {
@@ -133,9 +139,4 @@ func (t *runTold) tell(ctx context.Context) (over bool, err error) {
 		t.frames = f.UpdatedAt
 	}
 	return false, err
-}
-
-// ends tells whether an event is a run's last.
-func ends(e postgres.Event) bool {
-	return e.Type == "run_status" && string(e.Data) != `{"status":"`+string(toolpark.RunStopping)+`"}`
 }

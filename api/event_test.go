@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/kerneltest"
 	"github.com/toolpark/toolpark/sdk/agent"
 )
 
@@ -104,4 +105,27 @@ func TestEventsOfARace(t *testing.T) {
 	}
 	require.Equal(t, rounds, settled)
 	require.Len(t, s.eventsPaged(run), all)
+}
+
+// A stream has an end even for who has read everything, and for a run that never began.
+func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
+	k := kerneltest.StartAPI(t)
+	s := sceneAt(t, k, readOnly("look"))
+	s.door = hasty(t, k)
+	doomed := s.asAgent("POST", "/runs", newRunBody(function("look", routed(s.Box.ID, "gone")))).ok(http.StatusAccepted).text("/run/public_id")
+	s.door = doorOf(t, k)
+	watched := s.listen("/runs/"+doomed+"/events/stream", s.Agent.Token)
+	k.StartWorker()
+	ended(t, watched)
+	ended(t, s.listen("/runs/"+doomed+"/events/stream", s.Agent.Token))
+	s.asAgent("GET", "/runs/"+doomed+"/context", "").refused(http.StatusConflict, toolpark.CodeRunSettled)
+
+	run := s.run()
+	_, err := s.Agent.CompleteRun(t.Context(), run)
+	require.NoError(t, err)
+	for _, id := range []string{"2", "99"} {
+		ended(t, s.listen("/runs/"+run+"/events/stream", s.Agent.Token, "Last-Event-ID", id))
+	}
+	require.Equal(t, "[]", string(s.asAgent("GET", "/runs/"+run+"/events?after=OTk", "").ok(http.StatusOK).raw("/events")))
 }
