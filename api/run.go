@@ -267,8 +267,11 @@ func (s *Server) getContext(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if run.ContextHash == nil {
-		return toolpark.Errorf(toolpark.CodeRunAccepting, "The run has no frozen context: it is %s.", run.Status)
+	switch {
+	case run.Status == toolpark.RunAccepting:
+		return toolpark.Errorf(toolpark.CodeRunAccepting, "The run has no frozen context yet; read it again until it has been accepted.")
+	case run.ContextHash == nil:
+		return toolpark.Errorf(toolpark.CodeRunSettled, "The run has no frozen context: it was refused.")
 	}
 	frozen, err := s.Park.Context(r.Context(), run)
 	if err != nil {
