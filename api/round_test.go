@@ -381,3 +381,29 @@ func TestManySendersOfOneKey(t *testing.T) {
 	require.Contains(t, first, "<nil>")
 	s.badly("GET", "/runs/"+run+"/rounds/2", "").refused(http.StatusNotFound, toolpark.CodeNotFound)
 }
+
+// The largest round that the bounds allow goes in, and comes back.
+func TestTheLargestRound(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, readOnly("look"))
+	run := s.run()
+	input := `{"s":"` + strings.Repeat("<", toolpark.MaxToolInput-8) + `"}`
+	calls := make([]agent.Call, toolpark.MaxCallsPerRound)
+	for i := range calls {
+		calls[i] = agent.Call{Name: "look", Arguments: jsontext.Value(input)}
+	}
+	refs := s.calls(run, calls...)
+	last := refs[len(refs)-1]
+	grant, err := s.Box.Claim(t.Context(), last, "k")
+	require.NoError(t, err)
+	require.Equal(t, input, string(grant.Task.ToolInput))
+	round, err := s.Agent.Round(t.Context(), run, 1, 0)
+	require.NoError(t, err)
+	require.Len(t, round.Results, toolpark.MaxCallsPerRound)
+	rows, err := s.Box.Inbox(t.Context(), runner.InboxQuery{})
+	require.NoError(t, err)
+	require.Len(t, rows.Rows, toolpark.MaxCallsPerRound)
+
+	large := `{"calls":[{"name":"look","arguments":{"s":"` + strings.Repeat("x", toolpark.MaxRoundsBody) + `"}}]}`
+	s.badly("POST", "/runs/"+run+"/rounds", large).refused(http.StatusRequestEntityTooLarge, toolpark.CodeContentTooLarge)
+}

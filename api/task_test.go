@@ -216,3 +216,19 @@ func TestTasksAreListedPageByPage(t *testing.T) {
 		s.badly("GET", "/runs/"+run+"/events?"+query, "").refused(http.StatusBadRequest, toolpark.CodeParameterInvalid)
 	}
 }
+
+func TestTheShortestDeadline(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, readOnly("look"))
+	run := s.run()
+	for range 5 {
+		ref, _ := s.step(run, `"name":"look","route":{"kind":"runner"},"timeout_ms":1`)
+		a := s.settled(ref)
+		require.EqualValues(t, toolpark.TimedOut, a.text("/task/status"))
+	}
+	ref, a := s.step(run, `"name":"look","route":{"kind":"runner"},"timeout_ms":604800000`)
+	deadline, err := time.Parse(time.RFC3339Nano, a.text("/task/deadline_at"))
+	require.NoError(t, err)
+	require.Greater(t, time.Until(deadline), 6*24*time.Hour)
+	s.report(ref, s.claim(ref), `"content":"long before"`).ok(http.StatusOK)
+}
