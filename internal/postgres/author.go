@@ -149,12 +149,20 @@ func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tas
 }
 
 // Started tells the recovery loop that the workflows of these tasks exist: it need not look before
-// their deadline. A task that was claimed or has something staged meanwhile keeps its earlier alarm.
+// their deadline. A task that was claimed or has something staged meanwhile keeps its earlier alarm. Tasks
+// are locked in key order, as everywhere.
 func (db *DB) Started(ctx context.Context, account, run uuid.UUID, keys []string) error {
 	_, err := db.Pool.Exec(ctx, `
-		UPDATE tasks SET wake_at = deadline_at + $4::interval
-		WHERE account_id = $1 AND run_id = $2 AND key = ANY($3)
-			AND settled_at IS NULL AND claimed_by IS NULL AND next_input = 1`, account, run, keys, wakeGrace)
+		WITH started AS (
+			SELECT key FROM tasks
+			WHERE account_id = $1 AND run_id = $2 AND key = ANY($3)
+				AND settled_at IS NULL AND claimed_by IS NULL AND next_input = 1
+			ORDER BY key
+			FOR NO KEY UPDATE
+		)
+		UPDATE tasks t SET wake_at = deadline_at + $4::interval
+		FROM started
+		WHERE t.run_id = $2 AND t.key = started.key`, account, run, keys, wakeGrace)
 	return mapError(err, "note the start of tasks of run %s", run)
 }
 

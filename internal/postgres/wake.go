@@ -9,8 +9,9 @@ import (
 	"github.com/toolpark/toolpark"
 )
 
-// wakeBackoff pushes an alarm out while its task is being nudged: 1 s doubling to 10 s.
-const wakeBackoff = `least(interval '10 seconds', interval '1 second' * power(2, least(wake_attempts, 4)))`
+// wakeBackoff pushes an alarm out while its task is being nudged: 5 s, then 10 s. A nudge that the server
+// took is not lost, so a sooner one would only load a server that is behind with its work.
+const wakeBackoff = `least(interval '10 seconds', interval '5 seconds' * power(2, least(wake_attempts, 1)))`
 
 // DueTasks takes at most limit tasks whose alarm is over and pushes their alarms out, so that no other
 // process takes them too. One partial index covers what was authored and never started, staged and
