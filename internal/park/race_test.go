@@ -165,6 +165,7 @@ func TestCancelMeetsClaim(t *testing.T) {
 func TestTheLastTwoSettlesOfARound(t *testing.T) {
 	t.Parallel()
 	a := kerneltest.StartAPI(t).Account()
+	patient(t, a.Kernel)
 	l := &lot{Account: a, runner: a.Runner("box")}
 	a.Serve(l.runner, kerneltest.Entry("echo", kerneltest.ReadOnly))
 	stop := a.StartWorker()
@@ -260,6 +261,7 @@ func TestStopMeetsTheLastSettle(t *testing.T) {
 func TestManyClaimsHaveOneWinner(t *testing.T) {
 	t.Parallel()
 	a := kerneltest.StartAPI(t).Account()
+	patient(t, a.Kernel)
 	var pool []kerneltest.Executor
 	for _, name := range []string{"one", "two", "three", "four"} {
 		provider := a.Executor(toolpark.ToolsProvider, name, toolpark.AccountWide)

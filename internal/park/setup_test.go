@@ -8,12 +8,14 @@ import (
 	"uuid"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/internal/kerneltest"
 	"github.com/toolpark/toolpark/internal/park"
+	"github.com/toolpark/toolpark/internal/postgres"
 )
 
 // lot is a run with a runner that serves echo. No worker runs: the tests take its steps themselves.
@@ -26,9 +28,22 @@ type lot struct {
 func newLot(t *testing.T) *lot {
 	t.Helper()
 	a := kerneltest.StartAPI(t).Account()
+	patient(t, a.Kernel)
 	l := &lot{Account: a, runner: a.Runner("box"), run: a.BareRun()}
 	a.Serve(l.runner, kerneltest.Entry("echo", kerneltest.Writes))
 	return l
+}
+
+// patient gives the park's transactions as long as they need to meet at a lock on a busy machine.
+func patient(t *testing.T, k *kerneltest.Kernel) {
+	t.Helper()
+	config := k.DB.Pool.Config()
+	config.ConnConfig.RuntimeParams["lock_timeout"] = kerneltest.Patience.String()
+	config.ConnConfig.RuntimeParams["statement_timeout"] = kerneltest.Patience.String()
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	k.Park = &park.Park{DB: &postgres.DB{Pool: pool}, Hub: k.Hub, Schemas: k.Park.Schemas, Tokens: k.Park.Tokens}
 }
 
 func (l *lot) author(timeout time.Duration) *kerneltest.Task {
@@ -72,10 +87,10 @@ func (l *lot) inOrder(lock string, args []any, during time.Duration, first, seco
 	began := time.Now()
 	one, two := make(chan error, 1), make(chan error, 1)
 	go func() { one <- first() }()
-	l.waiting(conn, 1)
+	l.waiting(1, one)
 	if second != nil {
 		go func() { two <- second() }()
-		l.waiting(conn, 2)
+		l.waiting(2, two)
 	} else {
 		two <- nil
 	}
@@ -86,15 +101,22 @@ func (l *lot) inOrder(lock string, args []any, during time.Duration, first, seco
 	return <-one, <-two
 }
 
-// waiting returns once n connections of the test's database wait for a lock.
-func (l *lot) waiting(conn *pgx.Conn, n int) {
+// waiting returns once n connections of the test's database wait for a lock. The last of them must not
+// end before. (A transaction would read pg_stat_activity once only.)
+func (l *lot) waiting(n int, last <-chan error) {
 	l.T.Helper()
 	l.Eventually("they wait for the lock", func() bool {
+		select {
+		case err := <-last:
+			require.FailNow(l.T, "it did not wait for the lock", "%v", err)
+		default:
+		}
 		var found int
-		err := conn.QueryRow(l.T.Context(), `
+		err := l.DB.Pool.QueryRow(l.T.Context(), `
 			SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&found)
-		return err == nil && found >= n
+		require.NoError(l.T, err)
+		return found >= n
 	})
 }
 
