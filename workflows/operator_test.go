@@ -217,3 +217,14 @@ func requireCode(t *testing.T, code toolpark.Code, err error) {
 	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, code, refusal.Code)
 }
+
+func TestAWorkflowOfATaskNobodyKnowsEnds(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	// As after the database was restored to an earlier time.
+	unknown := &toolpark.Task{AccountID: s.ID, RunID: uuid.NewV7(), Key: "r1t0", Generation: 1, Status: toolpark.Dispatched}
+	require.NoError(t, s.Delivery.Nudge(t.Context(), unknown, workflows.SignalWake))
+	s.closed(workflows.TaskWorkflowID(unknown.RunID, "r1t0", 1), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+	require.NoError(t, s.Delivery.NudgeRun(t.Context(), s.ID, unknown.RunID, workflows.SignalWake))
+	s.closed(workflows.RunWorkflowID(unknown.RunID), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+}
