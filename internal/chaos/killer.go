@@ -9,12 +9,8 @@ import (
 	"time"
 )
 
-// Between two kills passes a moment, and what was killed stays away for another.
-const (
-	minPause = 500 * time.Millisecond
-	maxPause = 3 * time.Second
-	maxAway  = 3 * time.Second
-)
+// maxAway is how long at most a process stays away after a kill.
+const maxAway = 3 * time.Second
 
 // victim is a process that can be killed and started again.
 type victim struct {
@@ -27,20 +23,20 @@ type victim struct {
 // away at once.
 type killer struct {
 	random  *rand.Rand
+	pause   time.Duration // about half of it passes between a return and the next kill
 	victims []victim
 	kills   map[string]int
 }
 
-func newKiller(seed, number uint64, victims []victim) *killer {
-	return &killer{random: rand.New(rand.NewPCG(seed, number)), victims: victims, kills: map[string]int{}}
+func newKiller(seed, number uint64, pause time.Duration, victims []victim) *killer {
+	return &killer{random: rand.New(rand.NewPCG(seed, number)), pause: pause, victims: victims, kills: map[string]int{}}
 }
 
 // run kills until killing ends. When it returns nil its victims are up.
 func (k *killer) run(ctx, killing context.Context) error {
 	for {
 		v := k.victims[k.random.IntN(len(k.victims))]
-		pause := minPause + k.between(maxPause-minPause)
-		away := k.between(maxAway)
+		pause, away := k.upTo(k.pause), k.upTo(maxAway)
 		select {
 		case <-killing.Done():
 			return ctx.Err()
@@ -58,9 +54,8 @@ func (k *killer) run(ctx, killing context.Context) error {
 	}
 }
 
-// between draws a time; short ones are as likely as long ones on every scale.
-func (k *killer) between(limit time.Duration) time.Duration {
-	return time.Duration(k.random.Float64() * k.random.Float64() * float64(limit))
+func (k *killer) upTo(limit time.Duration) time.Duration {
+	return time.Duration(k.random.Int64N(int64(limit)))
 }
 
 func (k *killer) print() {

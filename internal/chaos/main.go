@@ -67,8 +67,15 @@ func run(ctx context.Context, o options) (err error) {
 	defer w.stop()
 	killing, stopKilling := context.WithTimeout(ctx, o.For)
 	defer stopKilling()
-	context.AfterFunc(w.ended, stopKilling) // there is nothing left to disturb
-	killers := []*killer{newKiller(o.Seed, 1, s.servers()), newKiller(o.Seed, 2, s.processes())}
+	go func() {
+		<-w.ended
+		stopKilling() // there is nothing left to disturb
+	}()
+	killers := []*killer{
+		// The whole installation stands still without its servers: give it time to get somewhere in between.
+		newKiller(o.Seed, 1, 16*time.Second, s.servers()),
+		newKiller(o.Seed, 2, 4*time.Second, s.processes()),
+	}
 	var group errgroup.Group
 	for _, k := range killers {
 		group.Go(func() error { return k.run(ctx, killing) })

@@ -57,7 +57,7 @@ func startStack(ctx context.Context, dir string) (s *stack, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.site = &proctest.Site{Binary: binary, Dir: dir, Database: s.postgres.URL, Temporal: s.temporal.Address, Queue: queue}
+	s.site = &proctest.Site{Binary: binary, Dir: dir, Database: s.postgres.URL, Connections: 8, Temporal: s.temporal.Address, Queue: queue}
 	if s.db, err = postgres.Open(ctx, s.postgres.URL, 4); err != nil {
 		return s, err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,7 +36,7 @@ const interrupted = "interrupted; effects unknown"
 type work struct {
 	load    *proctest.Load
 	ledger  *proctest.Ledger
-	ended   context.Context // ends when all agents are done, or one failed
+	ended   chan struct{} // closed when all agents are done, or one failed
 	stop    func()
 	began   time.Time
 	took    time.Duration // once ended
@@ -50,7 +49,7 @@ type work struct {
 }
 
 func startWork(ctx context.Context, s *stack, agents int) (*work, error) {
-	w := &work{ledger: proctest.NewLedger()}
+	w := &work{ledger: proctest.NewLedger(), ended: make(chan struct{})}
 	var definitions []jsontext.Value
 	for i, shell := range s.shells {
 		definition, err := proctest.Declare(fmt.Sprintf(shellName, i), shell, proctest.Entry("bash", proctest.Writes))
@@ -77,7 +76,7 @@ func startWork(ctx context.Context, s *stack, agents int) (*work, error) {
 		}
 		definitions = append(definitions, definition)
 		serving := &runner.Worker{
-			Client: &runner.Client{BaseURL: api.URL, Token: executor.Token, HTTP: &http.Client{Transport: w.ledger.Transport(http.DefaultTransport)}},
+			Client: &runner.Client{BaseURL: api.URL, Token: executor.Token, HTTP: w.ledger.Client(16)},
 			Tools:  []runner.Tool{tool}, Grace: time.Second, Log: slog.New(slog.DiscardHandler),
 		}
 		running.Go(func() {
@@ -94,11 +93,9 @@ func startWork(ctx context.Context, s *stack, agents int) (*work, error) {
 		w.stop()
 		return nil, err
 	}
-	var end context.CancelFunc
-	w.ended, end = context.WithCancel(context.Background())
 	w.began = time.Now()
 	running.Go(func() {
-		defer end()
+		defer close(w.ended)
 		w.finished, w.err = w.load.Run(background)
 		w.took = time.Since(w.began)
 	})
@@ -178,7 +175,7 @@ func (w *work) completedOrInterrupted(output string) func(agent.Task) error {
 func (w *work) finish(ctx context.Context) ([]proctest.Finished, error) {
 	w.stopped.Store(true)
 	select {
-	case <-w.ended.Done():
+	case <-w.ended:
 		return w.finished, w.err
 	case <-ctx.Done():
 		return nil, errors.New("not everything settled in time")
@@ -211,6 +208,7 @@ func (w *work) checkShells(dir string) error {
 }
 
 func (w *work) print(finished []proctest.Finished) {
+	granted, answered := w.ledger.Counts()
 	rounds := 0
 	for _, f := range finished {
 		rounds += len(f.Rounds)
@@ -218,5 +216,5 @@ func (w *work) print(finished []proctest.Finished) {
 	took := w.took.Seconds()
 	fmt.Printf("%d runs, %d rounds, %d calls in %.0f s: %.1f calls/s\n", len(finished), rounds, rounds*width, took, float64(rounds*width)/took)
 	fmt.Printf("%d calls were interrupted with their runner; %d grants and %d answered commits were noted\n",
-		w.interruptions.Load(), w.ledger.Grants(), w.ledger.Commits())
+		w.interruptions.Load(), granted, answered)
 }

@@ -68,20 +68,27 @@ func TestAnAPIDiesAfterStaging(t *testing.T) {
 	b := s.newBox("box", proctest.Entry("look", proctest.ReadOnly))
 	run := s.openRun()
 	repeated, forgotten := b.step(run, "look", `{}`, time.Hour), b.step(run, "look", `{}`, time.Hour)
+	canceled := b.step(run, "look", `{}`, time.Hour)
 	claims := map[runner.Ref]runner.Grant{repeated: b.claim(repeated), forgotten: b.claim(forgotten)}
 
 	require.NoError(t, server.Pause())
-	var commits sync.WaitGroup
+	var asking sync.WaitGroup
 	for ref, grant := range claims {
-		commits.Go(func() {
+		asking.Go(func() {
 			if _, err := b.at(s.APIs[0]).Commit(t.Context(), ref, grant.Token, runner.Text("seen")); err == nil {
 				t.Errorf("a commit was answered by an API that was killed before it could signal")
 			}
 		})
 		s.eventually("the report is staged", func() bool { return s.staged(ref) == 1 })
 	}
+	asking.Go(func() {
+		if _, err := s.Agent.At(s.APIs[0]).CancelTask(t.Context(), canceled.Run, canceled.TaskKey); err == nil {
+			t.Errorf("a cancel was answered by an API that was killed before it could signal")
+		}
+	})
+	s.eventually("the cancel is staged", func() bool { return s.staged(canceled) == 1 })
 	s.APIs[0].Kill()
-	commits.Wait()
+	asking.Wait()
 	require.NoError(t, server.Resume())
 
 	// One runner repeats its report at another API, the other is never heard of again.
@@ -96,6 +103,7 @@ func TestAnAPIDiesAfterStaging(t *testing.T) {
 	for ref := range claims {
 		require.NoError(t, proctest.Completed("seen")(s.settled(ref, recovery)))
 	}
+	require.Equal(t, toolpark.Canceled, s.settled(canceled, recovery).Status)
 	s.restart(s.APIs[0])
 	s.over(run)
 }

@@ -16,7 +16,7 @@ import (
 
 // Ledger is what executors were told, read off the wire: every grant of a claim, and every commit that
 // was answered with a settled task. Executors that are to be audited share one and send their requests
-// through its Transport.
+// through its clients.
 type Ledger struct {
 	mu      sync.Mutex
 	grants  map[runner.Ref]map[string]bool // the tokens that a task was granted under
@@ -30,9 +30,11 @@ func NewLedger() *Ledger {
 	return &Ledger{grants: map[runner.Ref]map[string]bool{}, commits: map[taskName][]jsontext.Value{}}
 }
 
-// Transport notes what passes through it.
-func (l *Ledger) Transport(base http.RoundTripper) http.RoundTripper {
-	return &noting{ledger: l, base: base}
+// Client notes what passes through it. It keeps so many connections open for requests at once.
+func (l *Ledger) Client(connections int) *http.Client {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxIdleConnsPerHost = connections
+	return &http.Client{Transport: &noting{ledger: l, base: base}}
 }
 
 type noting struct {
@@ -87,9 +89,12 @@ func (l *Ledger) note(r *http.Request, verb string, body []byte) error {
 	return nil
 }
 
-// Grants and Commits count the tasks that were granted and those whose commit was answered.
-func (l *Ledger) Grants() int  { return len(l.grants) }
-func (l *Ledger) Commits() int { return len(l.commits) }
+// Counts are how many tasks were granted, and of how many a commit was answered.
+func (l *Ledger) Counts() (granted, answered int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.grants), len(l.commits)
+}
 
 // Check holds the ledger against the results as they are read now: no task was granted under two tokens,
 // and every commit that was answered with a settled task was told what is still true. Call it when the

@@ -2,7 +2,6 @@ package proctest_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -77,7 +76,7 @@ func requireUnavailable(t *testing.T, s *scene, api *proctest.Process) {
 	t.Helper()
 	_, err := s.Agent.At(api).Executors(t.Context(), "")
 	var answered *agent.ResponseError
-	require.True(t, errors.As(err, &answered), "%v", err)
+	require.ErrorAs(t, err, &answered)
 	require.Equal(t, http.StatusServiceUnavailable, answered.Status)
 	require.True(t, agent.Retryable(err))
 

@@ -13,9 +13,6 @@ import (
 	"strconv"
 )
 
-// connections is the database pool of each process: small, since many share one server.
-const connections = 8
-
 // Build builds the toolpark binary of this module into a directory and returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "toolpark")
@@ -28,11 +25,12 @@ func Build(ctx context.Context, dir string) (string, error) {
 
 // Site is one installation: what its processes share.
 type Site struct {
-	Binary   string // see Build
-	Dir      string // logs and state of the processes
-	Database string // URL
-	Temporal string // host:port
-	Queue    string // Temporal task queue
+	Binary      string // see Build
+	Dir         string // logs and state of the processes
+	Database    string // URL
+	Connections int    // the database pool of each process
+	Temporal    string // host:port
+	Queue       string // Temporal task queue
 }
 
 // API is an API process, to be started. It takes a free port and keeps it.
@@ -62,7 +60,7 @@ func (s *Site) process(name string, args []string, env ...string) *Process {
 		Name: name, binary: s.Binary, args: args, log: filepath.Join(s.Dir, name+".log"),
 		env: append([]string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir, "DATABASE_URL=" + s.Database,
-			"TOOLPARK_DATABASE_CONNECTIONS=" + strconv.Itoa(connections),
+			"TOOLPARK_DATABASE_CONNECTIONS=" + strconv.Itoa(s.Connections),
 			"TEMPORAL_ADDRESS=" + s.Temporal, "TOOLPARK_TASK_QUEUE=" + s.Queue,
 		}, env...),
 	}

@@ -5,9 +5,7 @@ import (
 	"encoding/json/jsontext"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -34,6 +32,8 @@ const (
 	patience = 90 * time.Second
 	// recovery is how long everything may take to move on once what was down is back.
 	recovery = 30 * time.Second
+	// connections is the database pool of each process: small, since many share one server.
+	connections = 4
 )
 
 var binary string
@@ -69,7 +69,6 @@ type scene struct {
 	Agent   *proctest.Agent
 	APIs    []*proctest.Process
 	Workers []*proctest.Process
-	Bare    *runner.Client // without a bearer, to be copied: see executor
 }
 
 // servers are what a scene stands on: the shared ones, unless a test brings its own to kill.
@@ -106,7 +105,7 @@ func ownPostgres(t *testing.T) *devstack.Postgres {
 
 func newScene(t *testing.T, own servers) *scene {
 	t.Helper()
-	site := &proctest.Site{Binary: binary, Dir: t.TempDir(), Queue: devtest.TaskQueue(t)}
+	site := &proctest.Site{Binary: binary, Dir: t.TempDir(), Queue: devtest.TaskQueue(t), Connections: connections}
 	if own.postgres != nil {
 		site.Database = own.postgres.URL
 	} else {
@@ -184,11 +183,9 @@ func (b *box) at(api *proctest.Process) *runner.Client {
 // work serves tools through an API until the test ends.
 func (b *box) work(api *proctest.Process, ledger *proctest.Ledger, slots int, tools ...runner.Tool) {
 	b.s.Helper()
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = slots + 2
 	w := &runner.Worker{
-		Client: &runner.Client{BaseURL: api.URL, Token: b.Token, HTTP: &http.Client{Transport: ledger.Transport(transport)}},
-		Tools:  tools, Slots: slots, Grace: time.Second, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Client: &runner.Client{BaseURL: api.URL, Token: b.Token, HTTP: ledger.Client(slots + 2)},
+		Tools:  tools, Slots: slots, Grace: time.Second, Log: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -196,7 +193,6 @@ func (b *box) work(api *proctest.Process, ledger *proctest.Ledger, slots int, to
 		if err := w.Run(ctx); err != nil {
 			b.s.Errorf("runner: %v", err)
 		}
-		transport.CloseIdleConnections()
 	})
 	b.s.Cleanup(func() {
 		cancel()
@@ -268,7 +264,7 @@ func (s *scene) eventually(what string, holds func() bool) {
 	}
 }
 
-// staged counts the reports that were staged for a task.
+// staged counts what was staged for a task.
 func (s *scene) staged(ref runner.Ref) (n int) {
 	s.Helper()
 	err := s.DB.Pool.QueryRow(s.Context(), `SELECT count(*) FROM task_inputs WHERE run_id = $1 AND task_key = $2`,
