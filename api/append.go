@@ -61,7 +61,7 @@ func (s *Server) appendSteps(w http.ResponseWriter, r *http.Request) error {
 	if replay != nil {
 		return writeReplay(w, replay)
 	}
-	s.start(run, authored)
+	s.Delivery.Start(authored.Live())
 	answer, err := renderSteps(authored)
 	if err != nil {
 		return err

@@ -72,22 +72,12 @@ func (s *Server) createRound(w http.ResponseWriter, r *http.Request) error {
 	if replay != nil {
 		return writeReplay(w, replay)
 	}
-	s.start(run, authored)
+	s.Delivery.Start(authored.Live()) // the answer does not wait: what is lost the recovery loop finds
 	answer, err := render(authored)
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusCreated, answer)
-}
-
-// start starts the workflows of what was authored. The answer does not wait for it: what is lost the
-// recovery loop finds.
-func (s *Server) start(run *postgres.Run, authored *park.Authored) {
-	s.Delivery.Start(authored.Live(), func(ctx context.Context, keys []string) {
-		if err := s.DB.Started(ctx, run.AccountID, run.ID, keys); err != nil {
-			s.Log.Warn("started tasks not noted; the recovery loop will nudge them", "run", run.ID, "error", err)
-		}
-	})
 }
 
 func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {

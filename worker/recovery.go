@@ -96,7 +96,7 @@ func (r *recovery) wake(ctx context.Context) error {
 // nudged passes an error that ends the batch. One that is about a single workflow is logged: its
 // neighbours must not wait for it.
 func (r *recovery) nudged(err error, which ...any) error {
-	if err == nil || unreachable(err) || errors.Is(err, context.Canceled) {
+	if err == nil || workflows.Unreachable(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	r.worker.Log.Error("workflow not nudged; it will be tried again", append(which, "error", err)...)

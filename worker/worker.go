@@ -4,13 +4,11 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
@@ -81,7 +79,7 @@ func (w *Worker) awaitServer(ctx context.Context) error {
 	var told time.Time
 	for {
 		err := w.checkServer(ctx)
-		if err == nil || !unreachable(err) {
+		if err == nil || !workflows.Unreachable(err) {
 			return err
 		}
 		if time.Since(told) > tellEvery {
@@ -108,16 +106,4 @@ func (w *Worker) checkServer(ctx context.Context) error {
 			w.Namespace, strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// unreachable tells whether a call failed because the server is away or overloaded: any other call would
-// fare alike now, and the same one may work later.
-func unreachable(err error) bool {
-	var (
-		unavailable *serviceerror.Unavailable
-		exhausted   *serviceerror.ResourceExhausted
-		timedOut    *serviceerror.DeadlineExceeded
-	)
-	return errors.As(err, &unavailable) || errors.As(err, &exhausted) || errors.As(err, &timedOut) ||
-		errors.Is(err, context.DeadlineExceeded)
 }

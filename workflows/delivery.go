@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 	"uuid"
 
@@ -19,17 +17,8 @@ import (
 	"github.com/toolpark/toolpark/internal/visibility"
 )
 
-const (
-	// startsInFlight is how many task workflows one process starts at once.
-	startsInFlight = 16
-
-	// startsWaiting is how many starts may queue. While the Temporal server is away there are soon more:
-	// the recovery loop starts those once it is back.
-	startsWaiting = 1024
-
-	// rpcTimeout bounds one call to the Temporal server. What is lost to it the recovery loop repeats.
-	rpcTimeout = 5 * time.Second
-)
+// rpcTimeout bounds one call to the Temporal server. What is lost to it the recovery loop repeats.
+const rpcTimeout = 5 * time.Second
 
 // Delivery starts workflows and nudges them. It is the one place that talks to the Temporal server on
 // behalf of a park. Everything it does may be lost or repeated: the database knows what is due.
@@ -37,71 +26,49 @@ type Delivery struct {
 	client client.Client
 	queue  string
 	log    *slog.Logger
-	slots  chan struct{}
-	queued atomic.Int64
-	wait   sync.WaitGroup
+	starts starts
 }
 
 // NewDelivery delivers to the workers of a task queue.
-func NewDelivery(c client.Client, queue string, log *slog.Logger) *Delivery {
-	return &Delivery{client: c, queue: queue, log: log, slots: make(chan struct{}, startsInFlight)}
+func NewDelivery(c client.Client, queue string, parks Parks, log *slog.Logger) *Delivery {
+	d := &Delivery{client: c, queue: queue, log: log}
+	d.starts = starts{parks: parks, start: d.start, log: log, closing: make(chan struct{})}
+	return d
 }
 
-// Start starts the workflows of tasks that were just authored, without waiting for it: started is
-// called once with the keys of those that exist afterwards. A task whose workflow exists counts as
-// started, even a closed one: a commit may have settled it before its start landed.
-func (d *Delivery) Start(tasks []*toolpark.Task, started func(context.Context, []string)) {
-	if len(tasks) == 0 {
-		return
-	}
-	if d.queued.Add(int64(len(tasks))) > startsWaiting {
-		d.queued.Add(-int64(len(tasks)))
-		return
-	}
-	d.wait.Go(func() {
-		defer d.queued.Add(-int64(len(tasks)))
-		ctx := context.Background()
-		keys := make([]string, len(tasks))
-		var each sync.WaitGroup
-		for i, task := range tasks {
-			d.slots <- struct{}{}
-			each.Go(func() {
-				defer func() { <-d.slots }()
-				if err := d.start(ctx, task); err != nil {
-					d.log.Warn("task workflow not started; the recovery loop will", "run", task.RunID, "task", task.Key, "error", err)
-					return
-				}
-				keys[i] = task.Key
-			})
-		}
-		each.Wait()
-		live := keys[:0]
-		for _, key := range keys {
-			if key != "" {
-				live = append(live, key)
-			}
-		}
-		started(ctx, live)
-	})
-}
+// Start starts the workflows of tasks that were just authored, without waiting for it.
+func (d *Delivery) Start(tasks []*toolpark.Task) { d.starts.add(tasks) }
 
-// Close waits for the starts that are under way.
-func (d *Delivery) Close() { d.wait.Wait() }
+// Close starts what is still to be started, and waits for it.
+func (d *Delivery) Close() { d.starts.close() }
 
 // start is the first start of a task: delayed until its deadline, so that the park costs nothing until
-// a signal comes or the alarm rings.
-func (d *Delivery) start(ctx context.Context, task *toolpark.Task) error {
+// a signal comes or the alarm rings. A workflow that exists already is success, even a closed one: a commit
+// may have settled the task before its start landed.
+func (d *Delivery) start(ctx context.Context, task *toolpark.Task, delay time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	options := d.taskOptions(task)
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
-	options.StartDelay = task.Timeout()
+	options.StartDelay = delay
 	_, err := d.client.ExecuteWorkflow(ctx, options, ToolTask, taskInput(task))
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return nil
 	}
 	return err
+}
+
+// Unreachable tells whether a call failed because the server is away or overloaded: any other call would
+// fare alike now, and the same one may work later.
+func Unreachable(err error) bool {
+	var (
+		unavailable *serviceerror.Unavailable
+		exhausted   *serviceerror.ResourceExhausted
+		timedOut    *serviceerror.DeadlineExceeded
+	)
+	return errors.As(err, &unavailable) || errors.As(err, &exhausted) || errors.As(err, &timedOut) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // Nudge makes a task's workflow look again, and starts it if it is not running: signal with start covers

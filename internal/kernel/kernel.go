@@ -73,7 +73,7 @@ func Open(ctx context.Context, c Config) (*Kernel, error) {
 	k := &Kernel{
 		DB: db, Hub: hub, Temporal: temporal, config: c,
 		Park:     &park.Park{DB: db, Hub: hub, Schemas: schema.NewCache(compiledSchemas), Tokens: c.Tokens},
-		Delivery: workflows.NewDelivery(temporal, c.TaskQueue, c.Log),
+		Delivery: workflows.NewDelivery(temporal, c.TaskQueue, db, c.Log),
 	}
 	k.stop = func() {
 		k.Delivery.Close()

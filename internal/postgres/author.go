@@ -148,22 +148,43 @@ func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tas
 	return mapError(tx.SendBatch(ctx, batch).Close(), "write tasks of run %s", run.ID)
 }
 
+// Unstarted are those of the tasks that wait and that nothing was staged for.
+func (db *DB) Unstarted(ctx context.Context, tasks []toolpark.TaskID) ([]toolpark.TaskID, error) {
+	accounts, runs, keys := columns(tasks)
+	rows, _ := db.Pool.Query(ctx, `
+		SELECT t.account_id AS account, t.run_id AS run, t.key
+		FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS w(account_id, run_id, key)
+		JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key
+		WHERE t.settled_at IS NULL AND t.next_input = 1`, accounts, runs, keys)
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[toolpark.TaskID])
+	return found, mapError(err, "look for tasks to start")
+}
+
 // Started tells the recovery loop that the workflows of these tasks exist: it need not look before
-// their deadline. A task that was claimed or has something staged meanwhile keeps its earlier alarm. Tasks
-// are locked in key order, as everywhere.
-func (db *DB) Started(ctx context.Context, account, run uuid.UUID, keys []string) error {
+// their deadline. A task that was claimed or has something staged meanwhile keeps its earlier alarm, and so
+// does one that somebody works on now.
+func (db *DB) Started(ctx context.Context, tasks []toolpark.TaskID) error {
+	accounts, runs, keys := columns(tasks)
 	_, err := db.Pool.Exec(ctx, `
 		WITH started AS (
-			SELECT key FROM tasks
-			WHERE account_id = $1 AND run_id = $2 AND key = ANY($3)
-				AND settled_at IS NULL AND claimed_by IS NULL AND next_input = 1
-			ORDER BY key
-			FOR NO KEY UPDATE
+			SELECT t.run_id, t.key
+			FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS w(account_id, run_id, key)
+			JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key
+			WHERE t.settled_at IS NULL AND t.claimed_by IS NULL AND t.next_input = 1
+			FOR NO KEY UPDATE OF t SKIP LOCKED
 		)
 		UPDATE tasks t SET wake_at = deadline_at + $4::interval
 		FROM started
-		WHERE t.run_id = $2 AND t.key = started.key`, account, run, keys, wakeGrace)
-	return mapError(err, "note the start of tasks of run %s", run)
+		WHERE t.run_id = started.run_id AND t.key = started.key`, accounts, runs, keys, wakeGrace)
+	return mapError(err, "note the start of tasks")
+}
+
+// columns lays ids out as the arrays that unnest puts together again.
+func columns(tasks []toolpark.TaskID) (accounts, runs []uuid.UUID, keys []string) {
+	for _, id := range tasks {
+		accounts, runs, keys = append(accounts, id.Account), append(runs, id.Run), append(keys, id.Key)
+	}
+	return accounts, runs, keys
 }
 
 // TakenKeys are those of the keys that tasks of the run have. The run must be locked.

@@ -1,0 +1,138 @@
+package workflows
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolpark/toolpark"
+)
+
+const (
+	// startAfter is how long a task waits for its first start. A call that is reported sooner needs none:
+	// the signal of its report starts the workflow that settles it, and one call to the server is saved.
+	startAfter = 200 * time.Millisecond
+
+	// startsAtOnce is how many task workflows one process starts at once.
+	startsAtOnce = 16
+
+	// startsWaiting is how many starts may queue. While the Temporal server is away there are soon more:
+	// the recovery loop starts those once it is back.
+	startsWaiting = 1024
+)
+
+// Parks knows which tasks need a first start (postgres.DB).
+type Parks interface {
+	// Unstarted are those of the tasks that wait and that nothing has been staged for: whatever was staged
+	// starts the workflow itself.
+	Unstarted(ctx context.Context, tasks []toolpark.TaskID) ([]toolpark.TaskID, error)
+	// Started tells the recovery loop that the workflows of these tasks exist.
+	Started(ctx context.Context, tasks []toolpark.TaskID) error
+}
+
+// starts gathers the first starts of many rounds and makes them together, a moment after they were authored.
+type starts struct {
+	parks   Parks
+	start   func(ctx context.Context, task *toolpark.Task, delay time.Duration) error
+	log     *slog.Logger
+	closing chan struct{}
+	working sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting []waitingStart
+	awake   bool
+}
+
+type waitingStart struct {
+	task  *toolpark.Task
+	since time.Time
+}
+
+func (s *starts) add(tasks []*toolpark.Task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(tasks) == 0 || len(s.waiting)+len(tasks) > startsWaiting {
+		return
+	}
+	for _, task := range tasks {
+		s.waiting = append(s.waiting, waitingStart{task: task, since: time.Now()})
+	}
+	if !s.awake {
+		s.awake = true
+		s.working.Go(s.work)
+	}
+}
+
+func (s *starts) close() {
+	close(s.closing)
+	s.working.Wait()
+}
+
+// work makes starts until none waits any more.
+func (s *starts) work() {
+	for {
+		select {
+		case <-time.After(startAfter):
+		case <-s.closing:
+		}
+		s.mu.Lock()
+		batch := s.waiting
+		s.waiting = nil
+		s.awake = len(batch) > 0
+		s.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		if err := s.make(context.Background(), batch); err != nil {
+			s.log.Warn("task workflows not started; the recovery loop will", "tasks", len(batch), "error", err)
+		}
+	}
+}
+
+// make starts those of the batch that still need it. When the server is away the rest is left to the
+// recovery loop.
+func (s *starts) make(ctx context.Context, batch []waitingStart) error {
+	byID := make(map[toolpark.TaskID]waitingStart, len(batch))
+	ids := make([]toolpark.TaskID, len(batch))
+	for i, w := range batch {
+		ids[i] = w.task.ID()
+		byID[ids[i]] = w
+	}
+	ids, err := s.parks.Unstarted(ctx, ids)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	var (
+		mu      sync.Mutex
+		started []toolpark.TaskID
+	)
+	group, starting := errgroup.WithContext(ctx)
+	group.SetLimit(startsAtOnce)
+	for _, id := range ids {
+		group.Go(func() error {
+			w := byID[id]
+			err := s.start(starting, w.task, max(0, w.task.Timeout()-time.Since(w.since)))
+			switch {
+			case err == nil:
+				mu.Lock()
+				defer mu.Unlock()
+				started = append(started, id)
+			case Unreachable(err) || starting.Err() != nil:
+				return err
+			default:
+				s.log.Error("task workflow not started; the recovery loop will try", "run", id.Run, "task", id.Key, "error", err)
+			}
+			return nil
+		})
+	}
+	err = group.Wait()
+	if len(started) > 0 {
+		if noteErr := s.parks.Started(ctx, started); noteErr != nil {
+			return noteErr
+		}
+	}
+	return err
+}
