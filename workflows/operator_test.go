@@ -25,7 +25,7 @@ func TestADelayedStartFindsTheTaskSettled(t *testing.T) {
 	first := s.closed(task.WorkflowID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED).WorkflowExecution.RunID
 
 	// The start that authoring sent out lands only now.
-	require.Equal(t, []string{task.Key}, s.start(&row), "a closed workflow counts as started")
+	require.Equal(t, []toolpark.TaskID{task.TaskID}, s.start(&row), "a closed workflow counts as started")
 	require.Equal(t, first, s.describe(task.WorkflowID()).WorkflowExecution.RunID)
 	require.Equal(t, []string{first}, s.runs(task.WorkflowID()), "no second workflow was opened")
 }
@@ -34,7 +34,7 @@ func TestAStartFindsTheWorkflowRunning(t *testing.T) {
 	t.Parallel()
 	s := closedShop(t)
 	task := s.echo(time.Hour)
-	require.Equal(t, []string{task.Key}, s.start(&task.Row().Task))
+	require.Equal(t, []toolpark.TaskID{task.TaskID}, s.start(&task.Row().Task))
 	require.Len(t, s.runs(task.WorkflowID()), 1)
 }
 
@@ -53,17 +53,32 @@ func TestASpareRunFindsTheTaskSettledAndEnds(t *testing.T) {
 	require.Equal(t, settled, task.Row(), "it changed nothing")
 }
 
-// start delivers the first start of a task and returns the keys of those that exist afterwards.
-func (s *shop) start(task *toolpark.Task) (keys []string) {
+// start delivers the first start of a task, whatever became of it meanwhile, and returns the tasks whose
+// workflow is known to exist afterwards.
+func (s *shop) start(task *toolpark.Task) []toolpark.TaskID {
 	s.T.Helper()
-	started := make(chan []string, 1)
-	s.Delivery.Start([]*toolpark.Task{task}, func(_ context.Context, keys []string) { started <- keys })
+	late := lateParks{started: make(chan []toolpark.TaskID, 1)}
+	delivery := workflows.NewDelivery(s.Temporal, s.Queue, late, s.Log)
+	delivery.Start([]*toolpark.Task{task})
+	delivery.Close()
 	select {
-	case keys = <-started:
-	case <-time.After(kerneltest.Patience):
-		require.FailNow(s.T, "the start was not told")
+	case started := <-late.started:
+		return started
+	default:
+		return nil
 	}
-	return keys
+}
+
+// lateParks read a moment too early: every task still needs its start.
+type lateParks struct{ started chan []toolpark.TaskID }
+
+func (lateParks) Unstarted(_ context.Context, tasks []toolpark.TaskID) ([]toolpark.TaskID, error) {
+	return tasks, nil
+}
+
+func (p lateParks) Started(_ context.Context, tasks []toolpark.TaskID) error {
+	p.started <- tasks
+	return nil
 }
 
 func TestACancelFromTheWebUISettlesATask(t *testing.T) {

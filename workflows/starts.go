@@ -38,7 +38,7 @@ type starts struct {
 	parks   Parks
 	start   func(ctx context.Context, task *toolpark.Task, delay time.Duration) error
 	log     *slog.Logger
-	closing chan struct{}
+	closing chan struct{} // closed: what waits is started at once
 	working sync.WaitGroup
 
 	mu      sync.Mutex

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/kerneltest"
 )
 
@@ -19,11 +20,14 @@ func TestAStartThatIsKnownMovesTheAlarmToTheDeadline(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.stage(settled, l.claim(settled), "done"))
 	require.NoError(t, l.advance(settled))
-	var keys []string
+	var ids []toolpark.TaskID
 	for _, task := range tasks {
-		keys = append(keys, task.Key)
+		ids = append(ids, task.TaskID)
 	}
-	require.NoError(t, l.DB.Started(t.Context(), l.ID, waiting.Run, keys))
+	needed, err := l.DB.Unstarted(t.Context(), ids)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []toolpark.TaskID{waiting.TaskID, claimed.TaskID}, needed, "what was staged starts the workflow itself")
+	require.NoError(t, l.DB.Started(t.Context(), ids))
 
 	require.InDelta(t, time.Hour+5*time.Second, l.alarm(waiting), float64(2*time.Second))
 	require.Less(t, l.alarm(claimed), 6*time.Second, "the claim is still to be shown")
