@@ -37,8 +37,11 @@ func TestAnAPIDiesAfterAuthoring(t *testing.T) {
 	round, err := s.Agent.At(s.APIs[0]).PostRound(t.Context(), run, agent.NewRound{Calls: calls(8)})
 	require.NoError(t, err)
 	rounds = append(rounds, round)
+	// What nobody claims, no report will start a workflow for.
+	unclaimed := s.newBox("nobody", tool.Entry).step(run, tool.Name, `{}`, time.Second)
 	s.APIs[0].Kill()
 	require.NoError(t, server.Resume())
+	require.Equal(t, toolpark.TimedOut, s.settled(unclaimed, recovery).Status)
 	b.work(s.APIs[1], proctest.NewLedger(), 16, tool)
 	s.requireEchoes(run, round)
 
