@@ -187,17 +187,13 @@ func (b *box) work(api *proctest.Process, ledger *proctest.Ledger, slots int, to
 		Client: &runner.Client{BaseURL: api.URL, Token: b.Token, HTTP: ledger.Client(slots + 2)},
 		Tools:  tools, Slots: slots, Grace: time.Second, Log: slog.New(slog.DiscardHandler),
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := w.Run(ctx); err != nil {
+		if err := w.Run(b.s.Context()); err != nil {
 			b.s.Errorf("runner: %v", err)
 		}
 	})
-	b.s.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+	b.s.Cleanup(running.Wait)
 }
 
 // step authors one step for the box, due after timeout, and returns where to claim it.
