@@ -203,11 +203,15 @@ func TestAWorkflowTerminatedByHand(t *testing.T) {
 		y.StartWorker()
 		waiting, claimed := y.echo(), y.echo()
 		token := claimed.Claim()
-		first, _ := y.latest(waiting)
+		before := map[*kerneltest.Task]string{}
+		for _, task := range []*kerneltest.Task{waiting, claimed} {
+			before[task], _ = y.latest(task)
+		}
+		y.quiet() // a nudge that comes first would let the park go on
 		y.terminate(waiting)
 		y.terminate(claimed)
 		began := time.Now()
-		for _, task := range []*kerneltest.Task{waiting, claimed} {
+		for task := range before {
 			settled := task.Settled()
 			require.Equal(t, toolpark.Failed, settled.Status)
 			require.Equal(t, toolpark.ErrWorkflowTerminated, *settled.ErrorKey)
@@ -215,7 +219,7 @@ func TestAWorkflowTerminatedByHand(t *testing.T) {
 			require.Less(t, time.Since(began), 15*time.Second)
 			y.Eventually("its own new run settled it", func() bool {
 				run, status := y.latest(task)
-				return run != first && status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+				return run != before[task] && status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 			})
 		}
 		_, err := y.Park.StageCommit(t.Context(), y.runner.As(y.Account), claimed.TaskID, token, envelope.Fields{})
@@ -226,6 +230,7 @@ func TestAWorkflowTerminatedByHand(t *testing.T) {
 		t.Parallel()
 		y := newYard(t)
 		nudged, other := y.echo(), y.echo()
+		y.quiet()
 		y.terminate(nudged)
 		require.NoError(t, y.Delivery.Nudge(t.Context(), &nudged.Row().Task, workflows.SignalWake))
 		y.terminate(other)
@@ -244,6 +249,7 @@ func TestAWorkflowTerminatedByHand(t *testing.T) {
 		require.NoError(t, y.Delivery.Nudge(t.Context(), &reset.Row().Task, workflows.SignalWake))
 		point := y.workflowTaskCompleted(reset)
 		old, _ := y.latest(reset)
+		y.quiet()
 		_, err := y.Temporal.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
 			Namespace:         "default",
 			WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: reset.WorkflowID(), RunId: old},
@@ -304,6 +310,14 @@ func (y *yard) workflowTaskCompleted(task *kerneltest.Task) (event int64) {
 func (y *yard) due(which string, args ...any) {
 	y.T.Helper()
 	_, err := y.DB.Pool.Exec(y.T.Context(), `UPDATE tasks SET wake_at = clock_timestamp() - interval '1 second' WHERE `+which, args...)
+	require.NoError(y.T, err)
+}
+
+// quiet lets no alarm ring for an hour.
+func (y *yard) quiet() {
+	y.T.Helper()
+	_, err := y.DB.Pool.Exec(y.T.Context(), `
+		UPDATE tasks SET wake_at = clock_timestamp() + interval '1 hour' WHERE settled_at IS NULL`)
 	require.NoError(y.T, err)
 }
 

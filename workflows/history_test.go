@@ -215,4 +215,3 @@ func (s *shop) currentDetails(task *kerneltest.Task) string {
 	require.NoError(s.T, answer.Get(metadata))
 	return metadata.GetCurrentDetails()
 }
-

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json/jsontext"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,50 +47,45 @@ type work struct {
 	err           error               // once ended
 }
 
-func startWork(ctx context.Context, s *stack, agents int) (*work, error) {
-	w := &work{ledger: proctest.NewLedger(), ended: make(chan struct{})}
-	var definitions []jsontext.Value
-	for i, shell := range s.shells {
-		definition, err := proctest.Declare(fmt.Sprintf(shellName, i), shell, proctest.Entry("bash", proctest.Writes))
-		if err != nil {
-			return nil, err
-		}
-		definitions = append(definitions, definition)
-	}
+func startWork(ctx context.Context, s *stack, agents int) (w *work, err error) {
+	w = &work{ledger: proctest.NewLedger(), ended: make(chan struct{})}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	w.stop = func() {
 		cancel()
 		running.Wait()
 	}
+	defer func() {
+		if err != nil {
+			w.stop()
+		}
+	}()
+	w.load = &proctest.Load{
+		Agent: &proctest.Agent{APIs: s.apis, Token: s.account.AgentToken}, Agents: agents, Round: w.round,
+	}
+	for i, shell := range s.shells {
+		if err := w.declare(fmt.Sprintf(shellName, i), shell, proctest.Entry("bash", proctest.Writes)); err != nil {
+			return w, err
+		}
+	}
 	for i, api := range s.apis {
 		executor, err := s.account.Runner(ctx, fmt.Sprintf("echo-%d", i))
 		if err != nil {
-			return nil, err
+			return w, err
 		}
 		tool := echo(fmt.Sprintf(echoName, i))
-		definition, err := proctest.Declare(tool.Name, executor, tool.Entry)
-		if err != nil {
-			return nil, err
+		if err := w.declare(tool.Name, executor, tool.Entry); err != nil {
+			return w, err
 		}
-		definitions = append(definitions, definition)
-		serving := &runner.Worker{
-			Client: &runner.Client{BaseURL: api.URL, Token: executor.Token, HTTP: w.ledger.Client(16)},
-			Tools:  []runner.Tool{tool}, Grace: time.Second, Log: slog.New(slog.DiscardHandler),
-		}
+		serving := w.worker(api, executor, tool)
 		running.Go(func() {
 			if err := serving.Run(background); err != nil {
 				fmt.Fprintln(os.Stderr, "chaos: runner:", err)
 			}
 		})
 	}
-	w.load = &proctest.Load{
-		Agent:  &proctest.Agent{APIs: s.apis, Token: s.account.AgentToken},
-		Agents: agents, Definitions: definitions, Round: w.round,
-	}
-	if err := awaitTools(ctx, w.load.Agent, 2*len(s.apis)); err != nil {
-		w.stop()
-		return nil, err
+	if err := awaitTools(ctx, w.load.Agent, len(w.load.Definitions)); err != nil {
+		return w, err
 	}
 	w.began = time.Now()
 	running.Go(func() {
@@ -100,6 +94,21 @@ func startWork(ctx context.Context, s *stack, agents int) (*work, error) {
 		w.took = time.Since(w.began)
 	})
 	return w, nil
+}
+
+// declare lets the agents call a tool of an executor.
+func (w *work) declare(callable string, e proctest.Executor, entry runner.Entry) error {
+	definition, err := proctest.Declare(callable, e, entry)
+	w.load.Definitions = append(w.load.Definitions, definition)
+	return err
+}
+
+// worker serves a tool inside this process.
+func (w *work) worker(api *proctest.Process, e proctest.Executor, tool runner.Tool) *runner.Worker {
+	return &runner.Worker{
+		Client: &runner.Client{BaseURL: api.URL, Token: e.Token, HTTP: w.ledger.Client(16)},
+		Tools:  []runner.Tool{tool}, Grace: time.Second, Log: slog.New(slog.DiscardHandler),
+	}
 }
 
 // awaitTools waits until so many executors have announced their tools.

@@ -18,7 +18,7 @@ import (
 )
 
 // Patience is how long a test waits for what must come. It passes only when something is wrong.
-const Patience = 45 * time.Second
+const Patience = 90 * time.Second
 
 // Member is the account's administrator as the park sees her.
 func (a *Account) Member() toolpark.Member {

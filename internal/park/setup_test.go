@@ -3,6 +3,7 @@ package park_test
 import (
 	"encoding/json/jsontext"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 	"uuid"
@@ -38,8 +39,9 @@ func newLot(t *testing.T) *lot {
 func patient(t *testing.T, k *kerneltest.Kernel) {
 	t.Helper()
 	config := k.DB.Pool.Config()
-	config.ConnConfig.RuntimeParams["lock_timeout"] = kerneltest.Patience.String()
-	config.ConnConfig.RuntimeParams["statement_timeout"] = kerneltest.Patience.String()
+	milliseconds := strconv.FormatInt(kerneltest.Patience.Milliseconds(), 10)
+	config.ConnConfig.RuntimeParams["lock_timeout"] = milliseconds
+	config.ConnConfig.RuntimeParams["statement_timeout"] = milliseconds
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

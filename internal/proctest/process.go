@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,11 +34,12 @@ type Process struct {
 
 // Start starts the process. An API answers afterwards; the others may still be on their way.
 func (p *Process) Start(ctx context.Context) error {
-	cmd := exec.Command(p.binary, p.args...)
-	cmd.Env = append(p.env, "TOOLPARK_LISTEN=127.0.0.1:0")
+	listen := "127.0.0.1:0"
 	if p.URL != "" {
-		cmd.Env = append(p.env, "TOOLPARK_LISTEN="+p.URL[len("http://"):])
+		listen = strings.TrimPrefix(p.URL, "http://")
 	}
+	cmd := exec.Command(p.binary, p.args...)
+	cmd.Env = slices.Concat(p.env, []string{"TOOLPARK_LISTEN=" + listen}) // which only an API reads
 	before, err := os.ReadFile(p.log)
 	if err != nil && !os.IsNotExist(err) {
 		return err
@@ -46,7 +49,9 @@ func (p *Process) Start(ctx context.Context) error {
 	}
 	for end := time.Now().Add(startTime); ; {
 		if address := p.address(len(before)); address != "" {
-			p.URL = "http://" + address
+			if p.URL == "" {
+				p.URL = "http://" + address
+			}
 			return nil
 		}
 		switch {
