@@ -31,6 +31,7 @@ type Run struct {
 	Rounds          int
 	Appends         int
 	EventSeq        int64
+	StopForced      bool
 	CreatedAt       time.Time
 	AuthoredAt      time.Time
 	EndedAt         *time.Time
@@ -38,7 +39,7 @@ type Run struct {
 
 const runColumns = `r.id, r.account_id, r.creator_id, r.agent_id,
 	(SELECT coalesce(p.steward_id, p.id) FROM members p WHERE p.id = coalesce(r.agent_id, r.creator_id)) AS human_id, r.status, r.approval_mode, r.default_runner_id,
-	r.context_hash, r.requested, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.created_at,
+	r.context_hash, r.requested, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.stop_forced, r.created_at,
 	r.authored_at, r.ended_at`
 
 // runReadable holds for the runs that a member may read and write: its creator, its agent, the agent's
@@ -181,6 +182,15 @@ func SetRunStatus(ctx context.Context, tx pgx.Tx, run *LockedRun, status toolpar
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, status, wakeGrace, status.Terminal())
 	queueEvents(batch, run, []Event{runStatus(status)})
 	return mapError(tx.SendBatch(ctx, batch).Close(), "move run %s to %s", run.ID, status)
+}
+
+// ForceStop records that the live tasks of a locked, stopping run are to be canceled. The run's workflow
+// sees to it if whoever asked dies before it has staged the cancels.
+func ForceStop(ctx context.Context, tx pgx.Tx, run *LockedRun) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE runs SET stop_forced = true, wake_at = clock_timestamp() + $3::interval WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID, wakeGrace)
+	return mapError(err, "force the stop of run %s", run.ID)
 }
 
 // RunSleeps records that the run's workflow has seen the run as it is.

@@ -25,6 +25,7 @@ CREATE TABLE runs (
     rounds integer NOT NULL DEFAULT 0,
     appends integer NOT NULL DEFAULT 0,
     event_seq bigint NOT NULL DEFAULT 0,
+    stop_forced boolean NOT NULL DEFAULT false, -- its live tasks are to be canceled
     wake_at timestamptz, -- when the recovery loop nudges the run's workflow
     wake_attempts integer NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
