@@ -15,8 +15,8 @@ type Runs struct {
 
 // AssembleInput names a run.
 type AssembleInput struct {
-	Account uuid.UUID
-	Run     uuid.UUID
+	Account uuid.UUID `json:"account"`
+	Run     uuid.UUID `json:"run"`
 }
 
 // Assemble freezes what an accepting run may call, or refuses the run (park.Assemble).
@@ -26,15 +26,15 @@ func (r *Runs) Assemble(ctx context.Context, in AssembleInput) error {
 
 // AdvanceRunInput names a run.
 type AdvanceRunInput struct {
-	Account  uuid.UUID
-	Run      uuid.UUID
-	Canceled bool // the workflow itself was asked to cancel: a forced stop
+	Account  uuid.UUID `json:"account"`
+	Run      uuid.UUID `json:"run"`
+	Canceled bool      `json:"canceled,omitempty"` // the workflow itself was asked to cancel: a forced stop
 }
 
 // AdvanceRunResult says whether the run's workflow has anything left to wait for.
 type AdvanceRunResult struct {
-	Over bool
-	Wake time.Duration // look again after this long
+	Over bool          `json:"over"`
+	Wake time.Duration `json:"wake"` // look again after this long, in nanoseconds
 }
 
 // AdvanceRun looks after a run that has been decided (park.AdvanceRun).

@@ -21,20 +21,20 @@ type Tasks struct {
 
 // AdvanceInput names a generation of a task.
 type AdvanceInput struct {
-	Account    uuid.UUID
-	Run        uuid.UUID
-	Key        string
-	Generation int
-	Canceled   bool // the workflow itself was asked to cancel
+	Account    uuid.UUID `json:"account"`
+	Run        uuid.UUID `json:"run"`
+	Key        string    `json:"key"`
+	Generation int       `json:"generation"`
+	Canceled   bool      `json:"canceled,omitempty"` // the workflow itself was asked to cancel
 }
 
 // AdvanceResult says where the task stands after a step.
 type AdvanceResult struct {
-	Over       bool // nothing is left to do for this generation
-	Status     toolpark.Status
-	Wake       time.Duration // look again after this long
-	ClaimedBy  uuid.UUID     // the zero UUID when nobody holds the park
-	DeadlineAt time.Time     // to be shown only
+	Over       bool            `json:"over"` // nothing is left to do for this generation
+	Status     toolpark.Status `json:"status"`
+	Wake       time.Duration   `json:"wake"`        // look again after this long, in nanoseconds
+	ClaimedBy  uuid.UUID       `json:"claimed_by"`  // the zero UUID when nobody holds the park
+	DeadlineAt time.Time       `json:"deadline_at"` // to be shown only
 }
 
 // Advance judges what is staged for a task and looks at the clock (park.Advance).

@@ -29,7 +29,9 @@ func dump(t *testing.T, k *kerneltest.Kernel) (lines []string) {
 	require.NoError(t, err)
 	require.Greater(t, len(tables), 10)
 	for _, table := range tables {
-		rows, _ := k.DB.Pool.Query(t.Context(), `SELECT x::text FROM `+pgx.Identifier{table}.Sanitize()+` x ORDER BY 1`)
+		rows, _ := k.DB.Pool.Query(t.Context(), `
+			SELECT (to_jsonb(x) - 'wake_at' - 'wake_attempts' - 'claim_shown')::text
+			FROM `+pgx.Identifier{table}.Sanitize()+` x ORDER BY 1`) // alarms ring by themselves
 		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
 		for _, row := range found {

@@ -125,6 +125,31 @@ func TestARunWhoseStartWasLostIsDecided(t *testing.T) {
 	})
 }
 
+func TestAForcedStopWhoseCancelsWereLostIsCarriedThrough(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	task := y.Unstarted(y.run, y.runner, "echo", time.Hour, 1)[0]
+	require.NoError(t, y.DB.Tx(t.Context(), func(tx pgx.Tx) error {
+		run, err := postgres.LockRun(t.Context(), tx, y.ID, task.Run)
+		if err != nil {
+			return err
+		}
+		if err := postgres.SetRunStatus(t.Context(), tx, run, toolpark.RunStopping); err != nil {
+			return err
+		}
+		return postgres.ForceStop(t.Context(), tx, run)
+	}))
+	_, err := y.DB.Pool.Exec(t.Context(), `UPDATE runs SET wake_at = now() WHERE id = $1`, task.Run)
+	require.NoError(t, err)
+	y.StartWorker()
+	y.Eventually("the run is canceled", func() bool {
+		run, err := y.Agent.Run(t.Context(), task.Run.String())
+		require.NoError(t, err)
+		return run.Status == toolpark.RunCanceled
+	})
+	require.Equal(t, toolpark.Canceled, task.Row().Status)
+}
+
 func TestAllOverdueTasksSettle(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

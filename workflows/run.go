@@ -11,9 +11,9 @@ import (
 
 // RunInput names the run that a Run workflow hosts.
 type RunInput struct {
-	Account  uuid.UUID
-	Run      uuid.UUID
-	Canceled bool // a cancel was requested of the workflow before it continued as this run
+	Account  uuid.UUID `json:"account"`
+	Run      uuid.UUID `json:"run"`
+	Canceled bool      `json:"canceled,omitempty"` // a cancel was requested of the workflow before it continued as this run
 }
 
 // Run accepts a run: it freezes what the run may call, or refuses it. Then it waits until the run ends.

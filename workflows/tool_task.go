@@ -16,11 +16,11 @@ import (
 
 // ToolTaskInput names the task that a ToolTask settles.
 type ToolTaskInput struct {
-	Account    uuid.UUID
-	Run        uuid.UUID
-	Key        string
-	Generation int
-	Canceled   bool // a cancel was requested of the workflow before it continued as this run
+	Account    uuid.UUID `json:"account"`
+	Run        uuid.UUID `json:"run"`
+	Key        string    `json:"key"`
+	Generation int       `json:"generation"`
+	Canceled   bool      `json:"canceled,omitempty"` // a cancel was requested of the workflow before it continued as this run
 }
 
 // ToolTask carries one generation of one task to its settlement. It is the only writer of the task's

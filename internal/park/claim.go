@@ -31,7 +31,8 @@ func (p *Park) Claim(ctx context.Context, e toolpark.Executor, id toolpark.TaskI
 		losers []uuid.UUID
 	)
 	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
-		task, err := postgres.LockTask(ctx, tx, id)
+		var admits bool
+		task, err := postgres.LockTask(ctx, tx, id, postgres.Admits(id, e.ID, &admits))
 		if err != nil {
 			return err
 		}
@@ -39,7 +40,10 @@ func (p *Park) Claim(ctx context.Context, e toolpark.Executor, id toolpark.TaskI
 			return err
 		}
 		if claim.Token = p.Tokens.repeated(&task.Task, e.ID, claimKey); claim.Token == "" {
-			if err := p.grant(ctx, tx, task, e.ID, claimKey, &claim); err != nil {
+			if err := grantable(task, admits); err != nil {
+				return err
+			}
+			if claim.Token, err = p.grant(ctx, tx, task, e.ID, claimKey); err != nil {
 				return err
 			}
 			losers = task.AddressedTo
@@ -78,20 +82,21 @@ func claimable(task *postgres.LockedTask, executor uuid.UUID) error {
 	return nil
 }
 
-func (p *Park) grant(ctx context.Context, tx pgx.Tx, task *postgres.LockedTask, executor uuid.UUID, claimKey string, claim *Claim) error {
-	if task.ClaimedBy != nil {
+// grantable judges a claim that is no repetition: by who holds the task, and by the executor itself.
+func grantable(task *postgres.LockedTask, admits bool) error {
+	switch {
+	case task.ClaimedBy != nil:
 		return toolpark.Errorf(toolpark.CodeAlreadyClaimed, "The task has been claimed.")
-	}
-	admits, err := postgres.Admits(ctx, tx, task, executor)
-	if err != nil {
-		return err
-	}
-	if !admits {
+	case !admits:
 		return toolpark.Errorf(toolpark.CodeNotEligible,
 			"This executor may not take the task: it is shutting down, or its scope does not admit who asks.")
 	}
-	claim.Token = p.Tokens.fresh(&task.Task, executor, claimKey)
-	return postgres.Grant(ctx, tx, task, executor, tokenHash(claim.Token))
+	return nil
+}
+
+func (p *Park) grant(ctx context.Context, tx pgx.Tx, task *postgres.LockedTask, executor uuid.UUID, claimKey string) (token string, err error) {
+	token = p.Tokens.fresh(&task.Task, executor, claimKey)
+	return token, postgres.Grant(ctx, tx, task, executor, tokenHash(token))
 }
 
 // ClaimState tells whether the token holds a live claim, and until when. Any other token reads as a claim

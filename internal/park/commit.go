@@ -20,51 +20,41 @@ type Staged struct {
 }
 
 // StageCommit stages an executor's report for the task's workflow to judge. What cannot settle the
-// task is refused first and changes nothing: address, token, grammar, links, in this order. A task that
-// has settled answers from its row, and the error carries it as detail "task".
+// task is refused and changes nothing: address, token, grammar, links, in this order. A task that has
+// settled answers from its row, and the error carries it as detail "task".
 func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string, fields envelope.Fields) (*Staged, error) {
-	task, err := p.DB.Task(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	token256 := tokenHash(token)
-	if err := committable(task, e.ID, token256); err != nil {
-		return nil, err
-	}
-	if task.SettledAt == nil {
-		if err := stageable(fields); err != nil {
-			return nil, err
-		}
-	}
+	// What needs no row is worked out before the lock.
+	refusal := stageable(fields)
 	body, bodyHash, err := encodeReport(fields)
 	if err != nil {
 		return nil, err
 	}
+	token256 := tokenHash(token)
 	staged := &Staged{}
 	err = p.DB.Tx(ctx, func(tx pgx.Tx) error {
-		locked, err := postgres.LockTask(ctx, tx, id)
+		var reports postgres.Reports
+		task, err := postgres.LockTask(ctx, tx, id, postgres.FindReports(id, token256, bodyHash, &reports))
 		if err != nil {
 			return err
 		}
-		staged.Task = &locked.Task
-		if err := committable(&locked.Task, e.ID, token256); err != nil {
+		staged.Task = &task.Task
+		if err := committable(&task.Task, e.ID, token256); err != nil {
 			return err
 		}
-		earlier, count, err := postgres.FindReport(ctx, tx, id, token256, bodyHash)
 		switch {
-		case err != nil:
-			return err
-		case earlier != nil:
-			staged.Seq, staged.Verdict = earlier.Seq, earlier.Verdict
+		case reports.Equal != nil:
+			staged.Seq, staged.Verdict = reports.Equal.Seq, reports.Equal.Verdict
 			return nil
-		case locked.SettledAt != nil:
+		case task.SettledAt != nil:
 			staged.Verdict = &postgres.Verdict{} // another body under the token that settled it: the task is the answer
 			return nil
-		case count >= toolpark.MaxReportsPerClaim:
+		case refusal != nil:
+			return refusal
+		case reports.Count >= toolpark.MaxReportsPerClaim:
 			return toolpark.Errorf(toolpark.CodeRateLimited,
-				"%d different reports are staged under this claim; wait for the verdict.", count)
+				"%d different reports are staged under this claim; wait for the verdict.", reports.Count)
 		}
-		staged.Seq, err = postgres.Stage(ctx, tx, locked, postgres.NewInput{
+		staged.Seq, err = postgres.Stage(ctx, tx, task, postgres.NewInput{
 			Kind: toolpark.InputCommit, ActorID: &e.ID, TokenHash: token256, Body: body, BodyHash: bodyHash,
 		})
 		return err

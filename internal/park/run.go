@@ -102,7 +102,7 @@ func (p *Park) AdvanceRun(ctx context.Context, account, id uuid.UUID, canceled b
 		}
 	}
 	a := AdvancedRun{Wake: toolpark.RunIdleLimit}
-	ended := false
+	ended, forced := false, false
 	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
 		run, err := postgres.LockRun(ctx, tx, account, id)
 		if isCode(err, toolpark.CodeNotFound) {
@@ -118,12 +118,22 @@ func (p *Park) AdvanceRun(ctx context.Context, account, id uuid.UUID, canceled b
 			}
 		}
 		a.Over = ended || run.Status.Terminal()
+		if forced = run.Status == toolpark.RunStopping && run.StopForced; forced {
+			return nil // the alarm stays until the run has ended
+		}
 		return postgres.RunSleeps(ctx, tx, run)
 	})
-	if err == nil && ended {
+	if err != nil {
+		return a, err
+	}
+	if ended {
 		p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id)})
 	}
-	return a, err
+	if forced {
+		// Whoever forced the stop may have died before it staged the cancels; staging them again is nothing.
+		return a, p.DB.StageCancels(ctx, account, id, nil)
+	}
+	return a, nil
 }
 
 func completeIdle(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (ended bool, wake time.Duration, err error) {
@@ -195,19 +205,15 @@ func (p *Park) stop(ctx context.Context, account, id uuid.UUID, actor *uuid.UUID
 			return nil
 		case toolpark.RunStopping:
 			live = true
-			return nil
+		default:
+			if live, err = stopOpen(ctx, tx, run); err != nil {
+				return err
+			}
 		}
-		if err := open(&run.Run); err != nil {
-			return err
+		if force && live {
+			return postgres.ForceStop(ctx, tx, run)
 		}
-		if live, err = postgres.HasLiveTask(ctx, tx, run); err != nil {
-			return err
-		}
-		status := toolpark.RunCanceled
-		if live {
-			status = toolpark.RunStopping
-		}
-		return postgres.SetRunStatus(ctx, tx, run, status)
+		return nil
 	})
 	if err != nil {
 		return err
@@ -218,6 +224,21 @@ func (p *Park) stop(ctx context.Context, account, id uuid.UUID, actor *uuid.UUID
 	}
 	// Without the run's lock: the last of these settles takes it to end the run.
 	return p.DB.StageCancels(ctx, account, id, actor)
+}
+
+// stopOpen lets no new work into an open run, and ends it if nothing is live in it.
+func stopOpen(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (live bool, err error) {
+	if err := open(&run.Run); err != nil {
+		return false, err
+	}
+	if live, err = postgres.HasLiveTask(ctx, tx, run); err != nil {
+		return live, err
+	}
+	status := toolpark.RunCanceled
+	if live {
+		status = toolpark.RunStopping
+	}
+	return live, postgres.SetRunStatus(ctx, tx, run, status)
 }
 
 // open tells whether a run takes new work.

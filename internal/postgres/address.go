@@ -35,14 +35,10 @@ type Addresses struct {
 	Names    map[string][]Served // who serves an unrouted name: the agent's own application, tools providers
 }
 
-// Addresses resolves routes and bare names for a run's principal in two statements, however many there
+// Addresses resolves routes and bare names for a run's principal in one statement, however many there
 // are. A runner never serves a bare name (seed: where a call goes).
 func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, names []string) (*Addresses, error) {
 	found := &Addresses{Eligible: map[uuid.UUID]bool{}, Routes: map[Route]Served{}, Names: map[string][]Served{}}
-	human, err := principal(ctx, q, run)
-	if err != nil {
-		return nil, err
-	}
 	executors, served := make([]uuid.UUID, len(routes)), make([]string, len(routes))
 	for i, r := range routes {
 		executors[i], served[i] = r.ExecutorID, r.Name
@@ -57,13 +53,13 @@ func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, nam
 				OR e.kind = 'agent_application' AND e.agent_id = $6
 				OR e.kind = 'tools_provider' AND t.name IS NOT NULL)
 			AND `+eligible+`
-		ORDER BY e.id`, run.AccountID, human, executors, served, names, run.AgentID)
+		ORDER BY e.id`, run.AccountID, run.HumanID, executors, served, names, run.AgentID)
 	var (
 		s      Served
 		effect *toolpark.EffectProfile
 	)
 	columns := []any{&s.ExecutorID, &s.Kind, &s.DisplayName, &s.Name, &effect, &s.TimeoutMS, &s.OutputSchemaHash}
-	_, err = pgx.ForEachRow(rows, columns, func() error {
+	_, err := pgx.ForEachRow(rows, columns, func() error {
 		if s.Kind == toolpark.Runner {
 			found.Eligible[s.ExecutorID] = true
 		}
@@ -81,28 +77,16 @@ func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, nam
 	return found, mapError(err, "resolve the addresses of run %s", run.ID)
 }
 
-// principal is the human whose private executors a run may use.
-func principal(ctx context.Context, q Querier, run *Run) (uuid.UUID, error) {
-	var human uuid.UUID
-	err := q.QueryRow(ctx, `SELECT coalesce(steward_id, id) FROM members WHERE account_id = $1 AND id = coalesce($2::uuid, $3::uuid)`,
-		run.AccountID, run.AgentID, run.CreatorID).Scan(&human)
-	return human, mapError(err, "read the principal of run %s", run.ID)
-}
-
 // Snapshot reads, at one moment, what the eligible ones of the named runners announce, for the
 // acceptance of a run.
 func Snapshot(ctx context.Context, q Querier, run *Run, runners []uuid.UUID) (declaration.Snapshot, error) {
 	snapshot := declaration.Snapshot{Runners: map[uuid.UUID]declaration.Runner{}}
-	human, err := principal(ctx, q, run)
-	if err != nil {
-		return snapshot, err
-	}
 	rows, _ := q.Query(ctx, `
 		SELECT e.id, e.display_name, e.environment, t.name, t.effect_profile, t.timeout_ms, t.output_schema_hash,
 			coalesce(t.model_visible, false)
 		FROM executors e
 		LEFT JOIN executor_tools t ON t.executor_id = e.id
-		WHERE e.kind = 'runner' AND e.id = ANY($3) AND `+eligible, run.AccountID, human, runners)
+		WHERE e.kind = 'runner' AND e.id = ANY($3) AND `+eligible, run.AccountID, run.HumanID, runners)
 	var (
 		id          uuid.UUID
 		display     string
@@ -112,7 +96,7 @@ func Snapshot(ctx context.Context, q Querier, run *Run, runners []uuid.UUID) (de
 		served      declaration.Served
 	)
 	columns := []any{&id, &display, &environment, &name, &effect, &served.TimeoutMS, &served.OutputSchemaHash, &served.ModelVisible}
-	_, err = pgx.ForEachRow(rows, columns, func() error {
+	_, err := pgx.ForEachRow(rows, columns, func() error {
 		runner, known := snapshot.Runners[id]
 		if !known {
 			runner = declaration.Runner{DisplayName: display, Environment: environment, Tools: map[string]declaration.Served{}}

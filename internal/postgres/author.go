@@ -5,6 +5,7 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
+	"slices"
 	"time"
 	"uuid"
 
@@ -67,11 +68,28 @@ func LockRun(ctx context.Context, tx pgx.Tx, account, run uuid.UUID) (*LockedRun
 // inbox rows and their events, in a constant number of statements. Live tasks start their clock at
 // run.Now. A round number of nil means the append door.
 func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tasks []NewTask) error {
-	inputs := make([]jsontext.Value, len(tasks))
-	keys := make([]string, len(tasks))
-	details := make([]*string, len(tasks))
+	batch := &pgx.Batch{}
+	if round != nil {
+		batch.Queue(`INSERT INTO rounds (account_id, run_id, number, created_at) VALUES ($1, $2, $3, $4)`,
+			run.AccountID, run.ID, *round, run.Now)
+	}
+	if err := queueTasks(batch, run, tasks); err != nil {
+		return err
+	}
+	queuePayloads(batch, run, tasks)
+	queueDeliveries(batch, run, tasks)
+	queueEvents(batch, run, birthEvents(round, tasks))
+	batch.Queue(`
+		UPDATE runs SET rounds = rounds + $3, appends = appends + $4, authored_at = $5 WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID, count(round != nil), count(round == nil), run.Now)
+	if round != nil && !anyLive(tasks) {
+		batch.Queue(`UPDATE rounds SET settled_at = $3 WHERE run_id = $1 AND number = $2`, run.ID, *round, run.Now)
+	}
+	return mapError(tx.SendBatch(ctx, batch).Close(), "write tasks of run %s", run.ID)
+}
+
+func queueTasks(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
 	for i := range tasks {
-		keys[i], inputs[i], details[i] = tasks[i].Key, tasks[i].Input, tasks[i].ErrorDetail
 		if tasks[i].OutputSchemaHash != nil {
 			tasks[i].OutputSchemaHex = byteaText(tasks[i].OutputSchemaHash)
 		}
@@ -79,11 +97,6 @@ func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tas
 	rows, err := json.Marshal(tasks)
 	if err != nil {
 		return err
-	}
-	batch := &pgx.Batch{}
-	if round != nil {
-		batch.Queue(`INSERT INTO rounds (account_id, run_id, number, created_at) VALUES ($1, $2, $3, $4)`,
-			run.AccountID, run.ID, *round, run.Now)
 	}
 	batch.Queue(`
 		INSERT INTO tasks (account_id, run_id, key, round, position, kind, origin, status, callable_name, tool_name,
@@ -104,48 +117,79 @@ func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tas
 			target_name text, effect_profile json, output_hash text, timeout_ms bigint,
 			announced_timeout_ms bigint, error_key text)`,
 		run.AccountID, run.ID, jsontext.Value(rows), run.Now, wakeGrace)
+	return nil
+}
+
+// queuePayloads writes what each task was asked, and why those that failed at birth did.
+func queuePayloads(batch *pgx.Batch, run *LockedRun, tasks []NewTask) {
+	var (
+		keys, failed []string
+		inputs       []jsontext.Value
+		details      []*string
+	)
+	for i := range tasks {
+		keys, inputs = append(keys, tasks[i].Key), append(inputs, tasks[i].Input)
+		if tasks[i].Status.Settled() {
+			failed, details = append(failed, tasks[i].Key), append(details, tasks[i].ErrorDetail)
+		}
+	}
 	batch.Queue(`
 		INSERT INTO task_payloads (account_id, run_id, task_key, generation, input)
 		SELECT $1, $2, key, 1, input FROM unnest($3::text[], $4::json[]) AS p(key, input)`,
 		run.AccountID, run.ID, keys, inputs)
+	if failed == nil {
+		return
+	}
 	batch.Queue(`
 		INSERT INTO task_results (account_id, run_id, task_key, generation, error_detail)
-		SELECT $1, $2, t.key, 1, d.detail
-		FROM unnest($3::text[], $4::text[]) AS d(key, detail)
-		JOIN tasks t ON t.run_id = $2 AND t.key = d.key AND t.settled_at IS NOT NULL`,
-		run.AccountID, run.ID, keys, details)
+		SELECT $1, $2, key, 1, detail FROM unnest($3::text[], $4::text[]) AS d(key, detail)`,
+		run.AccountID, run.ID, failed, details)
+}
+
+// queueDeliveries lists each live task at everyone it is addressed to.
+func queueDeliveries(batch *pgx.Batch, run *LockedRun, tasks []NewTask) {
+	var (
+		executors []uuid.UUID
+		keys      []string
+	)
+	for i := range tasks {
+		for _, executor := range tasks[i].AddressedTo {
+			executors, keys = append(executors, executor), append(keys, tasks[i].Key)
+		}
+	}
+	if keys == nil {
+		return
+	}
 	batch.Queue(`
 		INSERT INTO deliveries (executor_id, run_id, task_key, generation, account_id, dispatched_at)
-		SELECT e, t.run_id, t.key, 1, t.account_id, t.dispatched_at
-		FROM tasks t, unnest(t.addressed_to) AS e
-		WHERE t.run_id = $1 AND t.key = ANY($2) AND t.status = 'dispatched'`, run.ID, keys)
-	batch.Queue(`
-		WITH happened AS (
-			SELECT 0 AS n, 'round_opened' AS type, json_build_object('round', $3::int) AS data WHERE $3::int IS NOT NULL
-			UNION ALL
-			SELECT i, 'task_status', json_build_object('task_key', t.key, 'generation', 1, 'status', t.status)
-			FROM unnest($4::text[]) WITH ORDINALITY AS k(key, i) JOIN tasks t ON t.run_id = $2 AND t.key = k.key
-			UNION ALL
-			SELECT 1000, 'round_settled', json_build_object('round', $3::int)
-			WHERE $3::int IS NOT NULL AND NOT EXISTS (
-				SELECT FROM tasks WHERE run_id = $2 AND round = $3 AND settled_at IS NULL)
-		), numbered AS (
-			SELECT row_number() OVER (ORDER BY n) AS n, type, data FROM happened
-		), told AS (
-			INSERT INTO events (account_id, run_id, seq, type, data)
-			SELECT $1, $2, $5 + n, type, data FROM numbered
-		), round_done AS (
-			UPDATE rounds SET settled_at = clock_timestamp()
-			WHERE run_id = $2 AND number = $3 AND EXISTS (SELECT FROM happened WHERE type = 'round_settled')
-		)
-		UPDATE runs SET
-			event_seq = $5 + (SELECT count(*) FROM numbered),
-			rounds = rounds + ($3::int IS NOT NULL)::int,
-			appends = appends + ($3::int IS NULL)::int,
-			authored_at = $6
-		WHERE account_id = $1 AND id = $2`,
-		run.AccountID, run.ID, round, keys, run.EventSeq, run.Now)
-	return mapError(tx.SendBatch(ctx, batch).Close(), "write tasks of run %s", run.ID)
+		SELECT executor_id, $2, key, 1, $1, $5 FROM unnest($3::uuid[], $4::text[]) AS d(executor_id, key)`,
+		run.AccountID, run.ID, executors, keys, run.Now)
+}
+
+// birthEvents are what happened when tasks were authored, in call order.
+func birthEvents(round *int, tasks []NewTask) []Event {
+	var events []Event
+	if round != nil {
+		events = append(events, Event{Type: eventRoundOpened, Data: roundData(round)})
+	}
+	for i := range tasks {
+		events = append(events, taskStatus(tasks[i].Key, 1, tasks[i].Status))
+	}
+	if round != nil && !anyLive(tasks) {
+		events = append(events, Event{Type: eventRoundSettled, Data: roundData(round)})
+	}
+	return events
+}
+
+func anyLive(tasks []NewTask) bool {
+	return slices.ContainsFunc(tasks, func(t NewTask) bool { return !t.Status.Settled() })
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // Unstarted are those of the tasks that wait and that nothing was staged for.

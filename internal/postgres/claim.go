@@ -11,19 +11,20 @@ import (
 	"github.com/toolpark/toolpark"
 )
 
-// Admits tells whether an executor is eligible for the run's principal now: not shutting down, and its
-// scope admits the run's agent, or the human who created it. Its credential was checked at the door.
-func Admits(ctx context.Context, tx pgx.Tx, task *LockedTask, executor uuid.UUID) (bool, error) {
-	var admits bool
-	err := tx.QueryRow(ctx, `
-		SELECT NOT e.shutting_down AND CASE
-			WHEN e.kind = 'agent_application' THEN coalesce(e.agent_id = r.agent_id, false)
-			ELSE e.assignment_scope = 'account_wide' OR e.manager_id = coalesce(p.steward_id, p.id) END
-		FROM runs r
-		JOIN members p ON p.id = coalesce(r.agent_id, r.creator_id)
-		JOIN executors e ON e.account_id = r.account_id AND e.id = $3
-		WHERE r.account_id = $1 AND r.id = $2`, task.AccountID, task.RunID, executor).Scan(&admits)
-	return admits, mapError(err, "judge executor %s", executor)
+// Admits reads into admits whether an executor is eligible for the run's principal now: not shutting down,
+// and its scope admits the run's agent, or the human who created it. Its credential was checked at the door.
+func Admits(id toolpark.TaskID, executor uuid.UUID, admits *bool) Read {
+	return func(batch *pgx.Batch) {
+		batch.Queue(`
+			SELECT coalesce(bool_or(NOT e.shutting_down AND CASE
+				WHEN e.kind = 'agent_application' THEN coalesce(e.agent_id = r.agent_id, false)
+				ELSE e.assignment_scope = 'account_wide' OR e.manager_id = coalesce(p.steward_id, p.id) END), false)
+			FROM runs r
+			JOIN members p ON p.id = coalesce(r.agent_id, r.creator_id)
+			JOIN executors e ON e.account_id = r.account_id AND e.id = $3
+			WHERE r.account_id = $1 AND r.id = $2`, id.Account, id.Run, executor).
+			QueryRow(func(row pgx.Row) error { return row.Scan(admits) })
+	}
 }
 
 // Grant gives a locked task to an executor: its clock starts again in full, and its inbox row stays
@@ -35,10 +36,12 @@ func Grant(ctx context.Context, tx pgx.Tx, task *LockedTask, executor uuid.UUID,
 	batch.Queue(`
 		UPDATE tasks
 		SET claimed_by = $4, claimed_at = $5, claim_token_hash = $6, claim_shown = false, deadline_at = $7,
-			wake_at = $5::timestamptz + $8::interval, wake_attempts = 0, revision = revision + 1
+			wake_at = least(wake_at, $5::timestamptz + $8::interval), wake_attempts = 0, revision = revision + 1
 		WHERE account_id = $1 AND run_id = $2 AND key = $3`,
 		id.Account, id.Run, id.Key, executor, task.Now, tokenHash, deadline, wakeGrace)
-	batch.Queue(`DELETE FROM deliveries WHERE run_id = $1 AND task_key = $2 AND executor_id <> $3`, id.Run, id.Key, executor)
+	if len(task.AddressedTo) > 1 {
+		batch.Queue(`DELETE FROM deliveries WHERE run_id = $1 AND task_key = $2 AND executor_id <> $3`, id.Run, id.Key, executor)
+	}
 	batch.Queue(`UPDATE deliveries SET claimed = true WHERE run_id = $1 AND task_key = $2 AND executor_id = $3`,
 		id.Run, id.Key, executor)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -3,10 +3,13 @@ package postgres
 import (
 	"context"
 	"encoding/json/jsontext"
+	"fmt"
 	"time"
 	"uuid"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toolpark/toolpark"
 )
 
 // Event is one durable thing that happened in a run: ids and states, never payloads.
@@ -15,6 +18,50 @@ type Event struct {
 	Type      string
 	Data      jsontext.Value
 	CreatedAt time.Time
+}
+
+// Events of a run.
+const (
+	eventRunAccepted      = "run_accepted"
+	eventRoundOpened      = "round_opened"
+	eventTaskStatus       = "task_status"
+	eventDeadlineExtended = "task_deadline_extended"
+	eventRoundSettled     = "round_settled"
+	eventRunStatus        = "run_status"
+)
+
+// The data of an event is built of ids and words that need no escaping in JSON.
+
+func taskStatus(key string, generation int, status toolpark.Status) Event {
+	return Event{Type: eventTaskStatus, Data: jsontext.Value(fmt.Sprintf(
+		`{"task_key":"%s","generation":%d,"status":"%s"}`, key, generation, status))}
+}
+
+func runStatus(status toolpark.RunStatus) Event {
+	return Event{Type: eventRunStatus, Data: jsontext.Value(`{"status":"` + string(status) + `"}`)}
+}
+
+// roundData is null for what the append door authored.
+func roundData(round *int) jsontext.Value {
+	if round == nil {
+		return nil
+	}
+	return jsontext.Value(fmt.Sprintf(`{"round":%d}`, *round))
+}
+
+// queueEvents writes events of a locked run, and moves its counter.
+func queueEvents(batch *pgx.Batch, run *LockedRun, events []Event) {
+	types, data := make([]string, len(events)), make([]jsontext.Value, len(events))
+	for i, e := range events {
+		types[i], data[i] = e.Type, e.Data
+	}
+	batch.Queue(`
+		INSERT INTO events (account_id, run_id, seq, type, data)
+		SELECT $1, $2, $3 + e.n, e.type, e.data
+		FROM unnest($4::text[], $5::json[]) WITH ORDINALITY AS e(type, data, n)`,
+		run.AccountID, run.ID, run.EventSeq, types, data)
+	batch.Queue(`UPDATE runs SET event_seq = event_seq + $3 WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID, len(events))
 }
 
 // Events lists a run's events after a sequence number, in order and without gaps.

@@ -34,7 +34,7 @@ func Stage(ctx context.Context, tx pgx.Tx, task *LockedTask, in NewInput) (int, 
 		in.Body, in.BodyHash)
 	batch.Queue(`
 		UPDATE tasks
-		SET next_input = next_input + 1, wake_at = $4::timestamptz + $5::interval, wake_attempts = 0,
+		SET next_input = next_input + 1, wake_at = least(wake_at, $4::timestamptz + $5::interval), wake_attempts = 0,
 			cancel_requested_at = CASE WHEN $6 THEN coalesce(cancel_requested_at, $4) ELSE cancel_requested_at END
 		WHERE account_id = $1 AND run_id = $2 AND key = $3`,
 		id.Account, id.Run, id.Key, task.Now, wakeGrace, in.Kind == toolpark.InputCancel)
@@ -47,31 +47,36 @@ type StagedReport struct {
 	Verdict *Verdict // nil until it is judged
 }
 
-// FindReport looks for a report with an equal body under the claim's token: equal bodies are one
-// input. It also counts all reports of the claim.
-func FindReport(ctx context.Context, q Querier, id toolpark.TaskID, tokenHash, bodyHash []byte) (*StagedReport, int, error) {
-	var (
-		seq     *int
-		verdict []byte
-		count   int
-	)
-	err := q.QueryRow(ctx, `
-		SELECT count(*), min(seq) FILTER (WHERE body_hash = $5),
-			(array_agg(verdict::text ORDER BY seq) FILTER (WHERE body_hash = $5))[1]
-		FROM task_inputs
-		WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND kind = 'commit' AND token_hash = $4`,
-		id.Account, id.Run, id.Key, tokenHash, bodyHash).Scan(&count, &seq, &verdict)
-	if err != nil || seq == nil {
-		return nil, count, mapError(err, "look for reports of task %s", id)
+// Reports is what was reported before under one claim.
+type Reports struct {
+	Count int           // all reports of the claim
+	Equal *StagedReport // the one with an equal body: equal bodies are one input
+}
+
+// FindReports reads the reports under a claim's token into found.
+func FindReports(id toolpark.TaskID, tokenHash, bodyHash []byte, found *Reports) Read {
+	return func(batch *pgx.Batch) {
+		batch.Queue(`
+			SELECT count(*), min(seq) FILTER (WHERE body_hash = $5),
+				(array_agg(verdict::text ORDER BY seq) FILTER (WHERE body_hash = $5))[1]
+			FROM task_inputs
+			WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND kind = 'commit' AND token_hash = $4`,
+			id.Account, id.Run, id.Key, tokenHash, bodyHash).QueryRow(func(row pgx.Row) error {
+			var (
+				seq     *int
+				verdict []byte
+			)
+			if err := row.Scan(&found.Count, &seq, &verdict); err != nil || seq == nil {
+				return err
+			}
+			found.Equal = &StagedReport{Seq: *seq}
+			if verdict == nil {
+				return nil
+			}
+			found.Equal.Verdict = new(Verdict)
+			return json.Unmarshal(verdict, found.Equal.Verdict)
+		})
 	}
-	report := &StagedReport{Seq: *seq}
-	if verdict != nil {
-		report.Verdict = new(Verdict)
-		if err := json.Unmarshal(verdict, report.Verdict); err != nil {
-			return nil, count, err
-		}
-	}
-	return report, count, nil
 }
 
 // Verdict reads what became of a staged input; nil until it is judged.

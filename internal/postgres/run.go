@@ -19,6 +19,7 @@ type Run struct {
 	AccountID       uuid.UUID
 	CreatorID       uuid.UUID
 	AgentID         *uuid.UUID
+	HumanID         uuid.UUID // whose private executors the run may use: the agent's steward, or the creator
 	Status          toolpark.RunStatus
 	ApprovalMode    *string
 	DefaultRunnerID *uuid.UUID
@@ -30,13 +31,15 @@ type Run struct {
 	Rounds          int
 	Appends         int
 	EventSeq        int64
+	StopForced      bool
 	CreatedAt       time.Time
 	AuthoredAt      time.Time
 	EndedAt         *time.Time
 }
 
-const runColumns = `r.id, r.account_id, r.creator_id, r.agent_id, r.status, r.approval_mode, r.default_runner_id,
-	r.context_hash, r.requested, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.created_at,
+const runColumns = `r.id, r.account_id, r.creator_id, r.agent_id,
+	(SELECT coalesce(p.steward_id, p.id) FROM members p WHERE p.id = coalesce(r.agent_id, r.creator_id)) AS human_id, r.status, r.approval_mode, r.default_runner_id,
+	r.context_hash, r.requested, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.stop_forced, r.created_at,
 	r.authored_at, r.ended_at`
 
 // runReadable holds for the runs that a member may read and write: its creator, its agent, the agent's
@@ -146,7 +149,7 @@ func AcceptRun(ctx context.Context, tx pgx.Tx, run *LockedRun, hash []byte, docu
 		UPDATE runs SET status = 'running', context_hash = $3, requested = NULL, wake_at = NULL, wake_attempts = 0,
 			authored_at = clock_timestamp()
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, hash)
-	queueRunEvent(batch, run, "run_accepted", `{}`)
+	queueEvents(batch, run, []Event{{Type: eventRunAccepted, Data: jsontext.Value(`{}`)}})
 	return mapError(tx.SendBatch(ctx, batch).Close(), "accept run %s", run.ID)
 }
 
@@ -177,8 +180,17 @@ func SetRunStatus(ctx context.Context, tx pgx.Tx, run *LockedRun, status toolpar
 		UPDATE runs SET status = $3, wake_at = clock_timestamp() + $4::interval,
 			ended_at = CASE WHEN $5 THEN clock_timestamp() END
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, status, wakeGrace, status.Terminal())
-	queueRunEvent(batch, run, "run_status", `{"status":"`+string(status)+`"}`)
+	queueEvents(batch, run, []Event{runStatus(status)})
 	return mapError(tx.SendBatch(ctx, batch).Close(), "move run %s to %s", run.ID, status)
+}
+
+// ForceStop records that the live tasks of a locked, stopping run are to be canceled. The run's workflow
+// sees to it if whoever asked dies before it has staged the cancels.
+func ForceStop(ctx context.Context, tx pgx.Tx, run *LockedRun) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE runs SET stop_forced = true, wake_at = clock_timestamp() + $3::interval WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID, wakeGrace)
+	return mapError(err, "force the stop of run %s", run.ID)
 }
 
 // RunSleeps records that the run's workflow has seen the run as it is.
@@ -186,15 +198,6 @@ func RunSleeps(ctx context.Context, tx pgx.Tx, run *LockedRun) error {
 	_, err := tx.Exec(ctx, `UPDATE runs SET wake_at = NULL, wake_attempts = 0 WHERE account_id = $1 AND id = $2`,
 		run.AccountID, run.ID)
 	return mapError(err, "put run %s to sleep", run.ID)
-}
-
-func queueRunEvent(batch *pgx.Batch, run *LockedRun, kind, data string) {
-	batch.Queue(`
-		WITH told AS (
-			INSERT INTO events (account_id, run_id, seq, type, data) VALUES ($1, $2, $3, $4, $5)
-		)
-		UPDATE runs SET event_seq = $3 WHERE account_id = $1 AND id = $2`,
-		run.AccountID, run.ID, run.EventSeq+1, kind, jsontext.Value(data))
 }
 
 // byteaText is the text form of a bytea, for a parameter that travels inside JSON.

@@ -76,38 +76,34 @@ func Settle(ctx context.Context, tx pgx.Tx, task *LockedTask, o *Outcome, verdic
 		})
 	batch.Queue(`SELECT FROM runs WHERE id = $1 FOR NO KEY UPDATE`, id.Run)
 	batch.Queue(`
-		WITH facts AS (
+		WITH facts AS MATERIALIZED (
 			SELECT r.event_seq,
 				$3::int IS NOT NULL AND NOT EXISTS (
 					SELECT FROM tasks WHERE run_id = $2 AND round = $3 AND settled_at IS NULL) AS round_over,
 				r.status = 'stopping' AND NOT EXISTS (
 					SELECT FROM tasks WHERE run_id = $2 AND settled_at IS NULL) AS run_over
 			FROM runs r WHERE r.account_id = $1 AND r.id = $2
-		), happened AS (
-			SELECT 1 AS n, 'task_status' AS type,
-				json_build_object('task_key', $4::text, 'generation', $5::int, 'status', $6::text) AS data
-			UNION ALL
-			SELECT 2, 'round_settled', json_build_object('round', $3::int) FROM facts WHERE round_over
-			UNION ALL
-			SELECT 3, 'run_status', json_build_object('status', 'canceled') FROM facts WHERE run_over
-		), numbered AS (
-			SELECT row_number() OVER (ORDER BY n) AS n, type, data FROM happened
 		), told AS (
 			INSERT INTO events (account_id, run_id, seq, type, data)
-			SELECT $1, $2, facts.event_seq + numbered.n, numbered.type, numbered.data FROM numbered, facts
+			SELECT $1, $2, event_seq + 1, 'task_status', $4::json FROM facts
+			UNION ALL
+			SELECT $1, $2, event_seq + 2, 'round_settled', $5::json FROM facts WHERE round_over
+			UNION ALL
+			SELECT $1, $2, event_seq + 2 + round_over::int, 'run_status', $6::json FROM facts WHERE run_over
 		), round_done AS (
 			UPDATE rounds SET settled_at = clock_timestamp()
 			FROM facts WHERE run_id = $2 AND number = $3 AND round_over
 		)
 		UPDATE runs SET
-			event_seq = runs.event_seq + (SELECT count(*) FROM numbered),
+			event_seq = runs.event_seq + 1 + round_over::int + run_over::int,
 			status = CASE WHEN run_over THEN 'canceled' ELSE status END,
 			ended_at = CASE WHEN run_over THEN clock_timestamp() ELSE ended_at END,
 			wake_at = CASE WHEN run_over THEN clock_timestamp() ELSE wake_at END
 		FROM facts
 		WHERE runs.account_id = $1 AND runs.id = $2
 		RETURNING round_over, run_over`,
-		id.Account, id.Run, task.Round, id.Key, task.Generation, o.Status).
+		id.Account, id.Run, task.Round, taskStatus(id.Key, task.Generation, o.Status).Data, roundData(task.Round),
+		runStatus(toolpark.RunCanceled).Data).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&settled.RoundSettled, &settled.RunEnded) })
 	err := tx.SendBatch(ctx, batch).Close()
 	return settled, mapError(err, "settle task %s", id)

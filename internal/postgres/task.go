@@ -30,38 +30,42 @@ type LockedTask struct {
 	Inputs []toolpark.Input // staged and not judged, in the order of their staging
 }
 
-// LockTask locks a task's row. It answers not_found when there is none in the account.
-func LockTask(ctx context.Context, tx pgx.Tx, id toolpark.TaskID) (*LockedTask, error) {
+// Read is a statement that LockTask sends along after the lock, in the same round trip.
+type Read func(*pgx.Batch)
+
+// LockTask locks a task's row, then makes the reads. It answers not_found when there is no such task in
+// the account.
+func LockTask(ctx context.Context, tx pgx.Tx, id toolpark.TaskID, reads ...Read) (*LockedTask, error) {
+	locked := &LockedTask{}
 	batch := &pgx.Batch{}
 	batch.Queue(`
 		SELECT `+taskColumns+`
 		FROM tasks t
 		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3
-		FOR NO KEY UPDATE`, id.Account, id.Run, id.Key)
-	batch.Queue(`SELECT clock_timestamp()`)
+		FOR NO KEY UPDATE`, id.Account, id.Run, id.Key).Query(func(rows pgx.Rows) (err error) {
+		locked.Task, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[toolpark.Task])
+		return err
+	})
+	batch.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&locked.Now) })
 	batch.Queue(`
 		SELECT seq, generation, kind, staged_at, actor_id, body
 		FROM task_inputs
 		WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND judged_at IS NULL
-		ORDER BY seq`, id.Account, id.Run, id.Key)
-	results := tx.SendBatch(ctx, batch)
-	defer func() { _ = results.Close() }()
-
-	rows, _ := results.Query()
-	task, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[toolpark.Task])
+		ORDER BY seq`, id.Account, id.Run, id.Key).Query(func(rows pgx.Rows) (err error) {
+		locked.Inputs, err = pgx.CollectRows(rows, pgx.RowToStructByName[toolpark.Input])
+		return err
+	})
+	for _, read := range reads {
+		read(batch)
+	}
+	err := tx.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, NotFound("task")
 	}
 	if err != nil {
 		return nil, mapError(err, "lock task %s", id)
 	}
-	locked := &LockedTask{Task: task}
-	if err := results.QueryRow().Scan(&locked.Now); err != nil {
-		return nil, mapError(err, "read the clock")
-	}
-	rows, _ = results.Query()
-	locked.Inputs, err = pgx.CollectRows(rows, pgx.RowToStructByName[toolpark.Input])
-	return locked, mapError(err, "read what is staged for task %s", id)
+	return locked, nil
 }
 
 // NotFound is the answer for what does not exist, or exists in another account or run: they read alike.

@@ -25,6 +25,7 @@ CREATE TABLE runs (
     rounds integer NOT NULL DEFAULT 0,
     appends integer NOT NULL DEFAULT 0,
     event_seq bigint NOT NULL DEFAULT 0,
+    stop_forced boolean NOT NULL DEFAULT false, -- its live tasks are to be canceled
     wake_at timestamptz, -- when the recovery loop nudges the run's workflow
     wake_attempts integer NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -91,7 +92,7 @@ CREATE TABLE tasks (
     CHECK (settled_at IS NULL OR wake_at IS NULL),
     CHECK (settled_at IS NOT NULL OR wake_at IS NOT NULL),
     CHECK ((claimed_by IS NULL) = (claim_token_hash IS NULL))
-);
+) WITH (fillfactor = 70); -- room for claims and stagings, which touch no index, on the same page
 CREATE INDEX tasks_of_round ON tasks (run_id, round, position);
 CREATE INDEX tasks_live ON tasks (run_id, round) WHERE settled_at IS NULL;
 CREATE INDEX tasks_to_wake ON tasks (wake_at) WHERE wake_at IS NOT NULL;
