@@ -114,4 +114,3 @@ func echoes(rounds int, width int, tools ...string) func() []proctest.Expected {
 		return calls
 	}
 }
-

@@ -2,6 +2,7 @@ package proctest_test
 
 import (
 	"context"
+	"encoding/json/jsontext"
 	"flag"
 	"fmt"
 	"log/slog"
