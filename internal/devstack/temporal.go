@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -277,16 +277,26 @@ func lockUsualPorts(ctx context.Context) *os.File {
 	return lock
 }
 
+// Ports are taken below those that the system hands out for outgoing connections, which come and go: one
+// of them could be taken between finding it free and the server's start, or while the server is down.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+)
+
 // freePort returns a port nobody listens on: the usual one, if it is wanted and free, else any.
 func freePort(usual int, wantUsual bool) (int, error) {
 	if wantUsual && checkFree(fmt.Sprintf("127.0.0.1:%d", usual)) == nil {
 		return usual, nil
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+	var err error
+	for range 100 {
+		port := firstPort + rand.N(lastPort-firstPort)
+		if err = checkFree(fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, nil
+		}
 	}
-	return int(netip.MustParseAddrPort(listener.Addr().String()).Port()), listener.Close()
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
 // checkFree tells whether somebody listens at an address.
