@@ -12,6 +12,7 @@ import (
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/park"
+	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
 type stepRequest struct {
@@ -70,14 +71,21 @@ func (s *Server) appendSteps(w http.ResponseWriter, r *http.Request) error {
 }
 
 func newSteps(body jsontext.Value) ([]park.ToolStep, error) {
+	raw, err := decode[struct {
+		Steps jsontext.Value `json:"steps"`
+	}](body)
+	if err != nil {
+		return nil, err
+	}
+	// Counted before anything is made of them.
+	if _, count, ok := strictjson.Elements(raw.Steps, 0); (ok || absent(raw.Steps)) && (count == 0 || count > toolpark.MaxStepsPerAppend) {
+		return nil, toolpark.Errorf(toolpark.CodeParameterInvalid, "steps must hold 1 to %d steps.", toolpark.MaxStepsPerAppend).At("/steps")
+	}
 	req, err := decode[struct {
 		Steps []stepRequest `json:"steps"`
 	}](body)
 	if err != nil {
 		return nil, err
-	}
-	if len(req.Steps) == 0 || len(req.Steps) > toolpark.MaxStepsPerAppend {
-		return nil, toolpark.Errorf(toolpark.CodeParameterInvalid, "steps must hold 1 to %d steps.", toolpark.MaxStepsPerAppend).At("/steps")
 	}
 	steps := make([]park.ToolStep, len(req.Steps))
 	for i, step := range req.Steps {

@@ -18,16 +18,17 @@ import (
 	"github.com/toolpark/toolpark/internal/notify"
 	"github.com/toolpark/toolpark/internal/park"
 	"github.com/toolpark/toolpark/internal/postgres"
+	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
 type roundRequest struct {
-	Calls         []jsontext.Value `json:"calls"`
-	ToolNames     *[]string        `json:"tool_names"`
-	Offered       jsontext.Value   `json:"offered"`
-	Tools         jsontext.Value   `json:"tools"`
-	KernelTools   jsontext.Value   `json:"kernel_tools"`
-	Runners       jsontext.Value   `json:"runner_executor_public_ids"`
-	RunnerToolIDs jsontext.Value   `json:"runner_tool_names"`
+	Calls         jsontext.Value `json:"calls"`
+	ToolNames     *[]string      `json:"tool_names"`
+	Offered       jsontext.Value `json:"offered"`
+	Tools         jsontext.Value `json:"tools"`
+	KernelTools   jsontext.Value `json:"kernel_tools"`
+	Runners       jsontext.Value `json:"runner_executor_public_ids"`
+	RunnerToolIDs jsontext.Value `json:"runner_tool_names"`
 }
 
 type callRequest struct {
@@ -91,14 +92,18 @@ func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {
 	}); err != nil {
 		return park.RoundRequest{}, nil, err
 	}
-	if len(req.Calls) == 0 || len(req.Calls) > toolpark.MaxCallsPerRound {
+	calls, count, ok := strictjson.Elements(req.Calls, toolpark.MaxCallsPerRound)
+	if !ok && !absent(req.Calls) {
+		return park.RoundRequest{}, nil, toolpark.Errorf(toolpark.CodeParameterInvalid, "/calls must be an array.").At("/calls")
+	}
+	if count == 0 || count > toolpark.MaxCallsPerRound {
 		return park.RoundRequest{}, nil, toolpark.Errorf(toolpark.CodeParameterInvalid,
 			"calls must hold 1 to %d calls.", toolpark.MaxCallsPerRound).At("/calls")
 	}
-	round := park.RoundRequest{ToolNames: req.ToolNames, Calls: make([]park.Call, len(req.Calls))}
-	minted := make([]bool, len(req.Calls))
-	seen := make(map[string]int, len(req.Calls))
-	for i, raw := range req.Calls {
+	round := park.RoundRequest{ToolNames: req.ToolNames, Calls: make([]park.Call, count)}
+	minted := make([]bool, count)
+	seen := make(map[string]int, count)
+	for i, raw := range calls {
 		call, ok, err := newCall(raw, i)
 		if err != nil {
 			return park.RoundRequest{}, nil, err

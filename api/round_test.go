@@ -250,6 +250,8 @@ func TestRoundRefusals(t *testing.T) {
 		"no calls":              {`{}`, toolpark.CodeParameterInvalid, "/calls"},
 		"empty calls":           {`{"calls":[]}`, toolpark.CodeParameterInvalid, "/calls"},
 		"too many calls":        {`{"calls":[` + strings.Repeat(`{"name":"look"},`, toolpark.MaxCallsPerRound) + `{"name":"look"}]}`, toolpark.CodeParameterInvalid, "/calls"},
+		"a million calls":       {`{"calls":[` + strings.Repeat(`0,`, 1<<20) + `0]}`, toolpark.CodeParameterInvalid, "/calls"},
+		"calls of no list":      {`{"calls":{"name":"look"}}`, toolpark.CodeParameterInvalid, "/calls"},
 		"an unknown field":      {`{"calls":[{"name":"look"}],"tool_name":["look"]}`, toolpark.CodeParameterInvalid, "/tool_name"},
 		"a field in other case": {`{"calls":[{"id":"c1","name":"read_note","Name":"delete_note"}]}`, toolpark.CodeParameterInvalid, "/calls/0"},
 		"a name twice":          {`{"calls":[{"id":"c1","name":"look","name":"other"}]}`, toolpark.CodeBadRequest, "/calls/0/name"},

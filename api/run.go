@@ -358,12 +358,8 @@ func storable(v jsontext.Value, limit int, pointer string) (jsontext.Value, erro
 	if at, reason, bad := strictjson.Unstorable(v); bad {
 		return nil, toolpark.Errorf(toolpark.CodeParameterInvalid, "%s cannot be stored: %s.", pointer[1:]+at, reason).At(pointer + at)
 	}
-	canonical, err := strictjson.Canonical(v)
-	if err != nil {
-		return nil, err
-	}
-	if len(canonical) > limit {
-		return nil, toolpark.Errorf(toolpark.CodeContentTooLarge, "%s is %d bytes; at most %d are taken.", pointer[1:], len(canonical), limit).At(pointer)
+	if size, _ := strictjson.Size(v); size > limit {
+		return nil, toolpark.Errorf(toolpark.CodeContentTooLarge, "%s is %d bytes; at most %d are taken.", pointer[1:], size, limit).At(pointer)
 	}
 	return v, nil
 }

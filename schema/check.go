@@ -23,14 +23,22 @@ type Complaint struct {
 // The instance must have passed strictjson.Value, which bounds its nesting and its numbers. Numbers
 // are compared exactly. A value whose check would take too long is a complaint, never a long wait.
 func (s *Schema) Check(instance jsontext.Value) []Complaint {
+	return s.CheckWithin(instance, NewBudget())
+}
+
+// CheckWithin is [Schema.Check] as one of several checks that share a budget.
+func (s *Schema) CheckWithin(instance jsontext.Value, budget *Budget) []Complaint {
 	value, err := decode(instance)
 	if err != nil {
 		return []Complaint{{Reason: "the value is not JSON"}}
 	}
-	m := meter{programs: s.programs, left: maxSteps}
+	allowed := max(budget.left, fairSteps)
+	m := meter{programs: s.programs, left: allowed}
 	if !m.apply(s.compiled, value) {
+		budget.left -= budget.left / 8 // counting is cheaper than checking, but not free
 		return []Complaint{{Reason: "checking this value takes too many steps; send a smaller or flatter one"}}
 	}
+	budget.left = max(0, budget.left-(allowed-m.left))
 	result, err := s.evaluate(value)
 	if err != nil {
 		return []Complaint{{Reason: "the schema cannot be applied to this value"}}

@@ -220,6 +220,24 @@ func TestChecksAreBounded(t *testing.T) {
 	})
 }
 
+// The values of one request cost no more together than one of them may, and none pays for its neighbours.
+func TestABudgetBoundsAllChecksOfARequest(t *testing.T) {
+	// Not parallel: the clock is the subject.
+	nested := func(depth int) jsontext.Value {
+		return jsontext.Value(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth))
+	}
+	s := compiled(t, `{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`)
+	require.Less(t, fastest(func() {
+		budget := schema.NewBudget()
+		require.Empty(t, s.CheckWithin(nested(13), budget))
+		for range 126 {
+			s.CheckWithin(nested(13), budget)
+		}
+		require.NotEmpty(t, s.CheckWithin(nested(13), budget), "the request has had its share")
+		require.Empty(t, s.CheckWithin(nested(5), budget), "an ordinary value is checked all the same")
+	}), 2*time.Second)
+}
+
 const typicalTool = `{"type":"object","properties":{
 	"path":{"type":"string","description":"A path.","minLength":1,"maxLength":4096},
 	"mode":{"type":"string","enum":["read","write","append"]},

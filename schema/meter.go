@@ -7,8 +7,26 @@ import (
 	jsonschema "github.com/kaptinlin/jsonschema"
 )
 
-// maxSteps bounds one check. A step is about a microsecond of the library's time.
-const maxSteps = 500_000
+const (
+	// maxSteps bounds one check, and all checks of one Budget. A step is about a microsecond of the
+	// library's time.
+	maxSteps = 500_000
+
+	// branchSteps is what a schema that applies beside another one costs by itself: the library makes
+	// a result of its own for it and copies that into the other's.
+	branchSteps = 4
+)
+
+// fairSteps is what a check may cost whatever the checks before it did: an ordinary value is never
+// refused for its neighbours.
+const fairSteps = 4_000
+
+// Budget is what the checks of one request may cost together: as much as the dearest single check, and
+// fairSteps for each.
+type Budget struct{ left int }
+
+// NewBudget is a Budget that nothing was taken from.
+func NewBudget() *Budget { return &Budget{left: maxSteps} }
 
 // meter counts what a check would cost before it is made. A recursive schema with branches, as every
 // grammar of nested expressions is, doubles its work at each level of the value; the library has no
@@ -38,7 +56,7 @@ func (m *meter) apply(s *jsonschema.Schema, value any) bool {
 	}
 	for _, group := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, {s.ResolvedRef, s.ResolvedDynamicRef, s.Not, s.If, s.Then, s.Else}} {
 		for _, branch := range group {
-			if branch != nil && !m.apply(branch, value) {
+			if branch != nil && !(m.spend(branchSteps) && m.apply(branch, value)) {
 				return false
 			}
 		}

@@ -29,24 +29,40 @@ type Admitted struct {
 // object), tool_input_too_large and invalid_tool_input (text that cannot be stored, or not what the
 // tool's parameters take).
 func Admit(c *Context, schemas *schema.Cache, call Call) Admitted {
+	return AdmitAll(c, schemas, []Call{call})[0]
+}
+
+// AdmitAll is [Admit] for the calls of one round, in order. What checking inputs may cost is bounded for
+// the round as a whole: when that is used up, a call is still checked unless its input is a costly one,
+// which is invalid_tool_input.
+func AdmitAll(c *Context, schemas *schema.Cache, calls []Call) []Admitted {
+	budget := schema.NewBudget()
+	admitted := make([]Admitted, len(calls))
+	for i, call := range calls {
+		admitted[i] = admit(c, schemas, budget, call)
+	}
+	return admitted
+}
+
+func admit(c *Context, schemas *schema.Cache, budget *schema.Budget, call Call) Admitted {
 	input, failure := ReadInput(call.Arguments)
 	tool, ok := c.Tool(call.Name)
 	if !ok {
 		return Admitted{Input: input, Failure: fail(toolpark.ErrUnknownTool, "%s is not declared", quote(call.Name))}
 	}
 	if failure == nil {
-		failure = checkInput(schemas, tool.Parameters, input)
+		failure = checkInput(schemas, budget, tool.Parameters, input)
 	}
 	return Admitted{Tool: tool, Input: input, Failure: failure}
 }
 
 // checkInput holds an input to a tool's declared parameters.
-func checkInput(schemas *schema.Cache, parameters, input jsontext.Value) *toolpark.TaskError {
+func checkInput(schemas *schema.Cache, budget *schema.Budget, parameters, input jsontext.Value) *toolpark.TaskError {
 	compiled, err := schemas.Object(parameters)
 	if err != nil { // they compiled when they were declared
 		return fail(toolpark.ErrInvalidToolInput, "the declared parameters cannot be checked: %s", err)
 	}
-	complaints := compiled.Check(input)
+	complaints := compiled.CheckWithin(input, budget)
 	if len(complaints) == 0 {
 		return nil
 	}
@@ -76,19 +92,14 @@ func ReadInput(raw jsontext.Value) (jsontext.Value, *toolpark.TaskError) {
 	if at := bytes.IndexByte(text, 0); at >= 0 { // JSON has no such byte, but a quoted text may have brought it
 		return nil, fail(toolpark.ErrInvalidToolInput, "the arguments hold U+0000 at byte %d", at)
 	}
+	if size, ok := strictjson.Size(text); ok && size > toolpark.MaxToolInput && text.Kind() == jsontext.KindBeginObject {
+		return nil, fail(toolpark.ErrToolInputTooLarge, "the arguments take %d bytes; they may have %d", size, toolpark.MaxToolInput)
+	}
 	if problem := strictjson.Value(text); problem != nil {
 		return nil, fail(toolpark.ErrInvalidToolArguments, "%s", problem)
 	}
 	if text.Kind() != jsontext.KindBeginObject {
 		return nil, fail(toolpark.ErrInvalidToolArguments, "the arguments must be a JSON object")
-	}
-	canonical, err := strictjson.Canonical(text)
-	if err != nil {
-		return nil, fail(toolpark.ErrInvalidToolArguments, "%s", err)
-	}
-	if len(canonical) > toolpark.MaxToolInput {
-		return nil, fail(toolpark.ErrToolInputTooLarge, "the arguments take %d bytes; they may have %d",
-			len(canonical), toolpark.MaxToolInput)
 	}
 	input := text.Clone()
 	if err := input.Compact(); err != nil {

@@ -3,6 +3,7 @@ package declaration_test
 import (
 	"encoding/json/jsontext"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,4 +210,22 @@ func FuzzAdmit(f *testing.F) {
 		again := declaration.Admit(c, schemas, declaration.Call{Name: name, Arguments: admitted.Input})
 		require.Equal(t, admitted, again)
 	})
+}
+
+// A round of costly calls takes no longer than a costly call, and an ordinary one beside them is admitted.
+func TestARoundOfCostlyCallsIsBounded(t *testing.T) {
+	// Not parallel: the clock is the subject.
+	c, err := declaration.Assemble(configuration(t,
+		`{"type":"function","name":"tree","parameters":{"type":"object","properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}}`,
+	), nil, declaration.Snapshot{})
+	require.NoError(t, err)
+	costly := call("tree", strings.Repeat(`{"a":`, 13)+"{}"+strings.Repeat("}", 13))
+	calls := slices.Repeat([]declaration.Call{costly}, 127)
+	calls = append(calls, call("tree", `{"a":{"a":{}}}`))
+	start := time.Now()
+	admitted := declaration.AdmitAll(&c, schema.NewCache(8), calls)
+	require.Less(t, time.Since(start), 5*time.Second)
+	require.Nil(t, admitted[0].Failure)
+	require.Equal(t, toolpark.ErrInvalidToolInput, admitted[126].Failure.Key)
+	require.Nil(t, admitted[127].Failure)
 }

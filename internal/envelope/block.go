@@ -7,6 +7,7 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
 // The kinds of content block a result may hold: MCP's, as far as this grammar takes them.
@@ -45,13 +46,13 @@ func parseContent(content jsontext.Value) ([]block, error) {
 	default:
 		return nil, invalidContent("content", "must be a string or a list of blocks").At("/content")
 	}
-	var raw []jsontext.Value
-	if err := json.Unmarshal(content, &raw); err != nil {
-		return nil, invalidContent("content", "cannot be read").At("/content").Because(err)
+	raw, count, ok := strictjson.Elements(content, toolpark.MaxContentBlocks)
+	if !ok {
+		return nil, invalidContent("content", "cannot be read").At("/content")
 	}
-	if len(raw) > toolpark.MaxContentBlocks {
+	if count > toolpark.MaxContentBlocks {
 		return nil, toolpark.Errorf(toolpark.CodeTooManyContentBlocks,
-			"content has %d blocks; a result may have %d.", len(raw), toolpark.MaxContentBlocks).At("/content")
+			"content has %d blocks; a result may have %d.", count, toolpark.MaxContentBlocks).At("/content")
 	}
 	blocks := make([]block, len(raw))
 	for i := range raw {

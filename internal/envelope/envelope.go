@@ -59,14 +59,14 @@ func Parse(fields Fields) (Report, error) {
 
 // judge reads each field by its grammar and returns the content's blocks.
 func judge(fields Fields, report *Report) ([]block, error) {
+	if err := checkSize(fields.Content, fields.StructuredContent); err != nil {
+		return nil, err
+	}
 	blocks, err := parseContent(fields.Content)
 	if err != nil {
 		return nil, err
 	}
 	if report.StructuredContent, err = parseStructured(fields.StructuredContent); err != nil {
-		return nil, err
-	}
-	if err := checkSize(fields.Content, fields.StructuredContent); err != nil {
 		return nil, err
 	}
 	if err := checkResultType(fields.ResultType); err != nil {

@@ -19,15 +19,6 @@ func checkJSON(code toolpark.Code, field string, value jsontext.Value) error {
 	return toolpark.Errorf(code, "%s cannot be taken: %s.", field, problem).At(problem.Pointer)
 }
 
-// canonicalSize is the number of bytes of a value that checkJSON took, as canonical JSON.
-func canonicalSize(value jsontext.Value) (int, error) {
-	if value == nil {
-		return 0, nil
-	}
-	canonical, err := strictjson.Canonical(value)
-	return len(canonical), err
-}
-
 func parseStructured(value jsontext.Value) (jsontext.Value, error) {
 	if value == nil {
 		return nil, nil
@@ -35,14 +26,12 @@ func parseStructured(value jsontext.Value) (jsontext.Value, error) {
 	return value, checkJSON(toolpark.CodeInvalidStructuredContent, "structured_content", value)
 }
 
-// checkSize bounds content and structured_content together, as they were sent.
+// checkSize bounds content and structured_content together, as they were sent. It comes before
+// anything is made of them.
 func checkSize(content, structured jsontext.Value) error {
 	total := 0
 	for _, value := range []jsontext.Value{content, structured} {
-		size, err := canonicalSize(value)
-		if err != nil {
-			return err
-		}
+		size, _ := strictjson.Size(value) // what cannot be read, its field's grammar refuses
 		total += size
 	}
 	if total > toolpark.MaxResult {
@@ -116,16 +105,9 @@ func parseMetadata(value jsontext.Value) (jsontext.Value, error) {
 	if value.Kind() != jsontext.KindBeginObject {
 		return nil, toolpark.Errorf(toolpark.CodeInvalidMetadata, "metadata must be an object.").At("/metadata")
 	}
-	if err := checkJSON(toolpark.CodeInvalidMetadata, "metadata", value); err != nil {
-		return nil, err
-	}
-	size, err := canonicalSize(value)
-	if err != nil {
-		return nil, err
-	}
-	if size > toolpark.MaxMetadata {
+	if size, _ := strictjson.Size(value); size > toolpark.MaxMetadata {
 		return nil, toolpark.Errorf(toolpark.CodeMetadataTooLarge,
 			"metadata takes %d bytes; a result's may have %d.", size, toolpark.MaxMetadata).At("/metadata")
 	}
-	return value, nil
+	return value, checkJSON(toolpark.CodeInvalidMetadata, "metadata", value)
 }

@@ -23,15 +23,18 @@ type Staged struct {
 // task is refused and changes nothing: address, token, grammar, links, in this order. A task that has
 // settled answers from its row, and the error carries it as detail "task".
 func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string, fields envelope.Fields) (*Staged, error) {
-	// What needs no row is worked out before the lock.
+	// What needs no row is worked out before the lock. A refused report was never staged, so it equals none.
 	refusal := stageable(fields)
-	body, bodyHash, err := encodeReport(fields)
-	if err != nil {
-		return nil, err
+	var body, bodyHash []byte
+	if refusal == nil {
+		var err error
+		if body, bodyHash, err = encodeReport(fields); err != nil {
+			return nil, err
+		}
 	}
 	token256 := tokenHash(token)
 	staged := &Staged{}
-	err = p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
 		var reports postgres.Reports
 		task, err := postgres.LockTask(ctx, tx, id, postgres.FindReports(id, token256, bodyHash, &reports))
 		if err != nil {

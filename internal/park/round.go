@@ -50,10 +50,11 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 			return nil, nil, err
 		}
 	}
-	admitted := make([]declaration.Admitted, len(req.Calls))
+	calls := make([]declaration.Call, len(req.Calls))
 	for i, call := range req.Calls {
-		admitted[i] = declaration.Admit(frozen, p.Schemas, declaration.Call{Name: call.Name, Arguments: call.Arguments})
+		calls[i] = declaration.Call{Name: call.Name, Arguments: call.Arguments}
 	}
+	admitted := declaration.AdmitAll(frozen, p.Schemas, calls)
 	return p.author(ctx, m, run.ID, req.Idempotency, reply, func(tx pgx.Tx, a *Authored) error {
 		number := a.run.Rounds + 1
 		a.Round = &number

@@ -3,7 +3,6 @@ package strictjson
 import (
 	"encoding"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // Decode fills the struct that into points to from a body that [Check] has accepted. Names are
 // matched byte for byte. A body that is no object, a member the struct does not know, and a member
 // of another type are parameter_invalid, naming the pointer; unknown members of the body itself are
-// all named at once.
+// named at once, up to a bound.
 //
 // To tell an absent member from a null one, give it the type jsontext.Value: it is nil when absent,
 // "null" when null, and else the bytes as they were sent, white space inside included. A pointer to
@@ -27,12 +26,12 @@ func Decode(data []byte, into any) error {
 		return toolpark.Errorf(toolpark.CodeParameterInvalid,
 			"The body must be a JSON object, not %s.", kindName(kind)).At("")
 	}
-	// Exempt values may hold anything; what is not exempt has no duplicates and no bad text left.
-	permissive := json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if err := refuseUnknown(data, reflect.TypeOf(into), permissive); err != nil {
+	if err := refuseUnknown(data, reflect.TypeOf(into)); err != nil {
 		return err
 	}
-	err := json.Unmarshal(data, into, permissive, json.RejectUnknownMembers(true))
+	// Exempt values may hold anything; what is not exempt has no duplicates and no bad text left.
+	err := json.Unmarshal(data, into,
+		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.RejectUnknownMembers(true))
 	if err == nil {
 		return nil
 	}
@@ -42,7 +41,7 @@ func Decode(data []byte, into any) error {
 	}
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
-		return toolpark.Errorf(toolpark.CodeBadRequest, "The body cannot be read as JSON: %s.", grammarProblem(err, len(data)))
+		return unreadable(err, data)
 	}
 	pointer := problemAt(semantic.JSONPointer, 0, "").Pointer
 	if errors.Is(err, json.ErrUnknownName) {
@@ -53,26 +52,44 @@ func Decode(data []byte, into any) error {
 		pointer, expectation(semantic), found(semantic)).At(pointer).Because(err)
 }
 
-// refuseUnknown names every member of the body that the struct has no field for.
-func refuseUnknown(data []byte, target reflect.Type, opts json.Options) error {
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(data, &members, opts); err != nil {
-		return toolpark.Errorf(toolpark.CodeBadRequest, "The body cannot be read as JSON: %s.", grammarProblem(err, len(data)))
-	}
+// Of the unknown members of a body, so many are named, by so many bytes each.
+const (
+	maxUnknown     = 16
+	maxUnknownName = 128
+)
+
+// refuseUnknown names the members of the body that the struct has no field for.
+func refuseUnknown(data []byte, target reflect.Type) error {
 	known := map[string]bool{}
 	fieldNames(target, known)
+	dec := newLaxDecoder(data)
+	if _, err := dec.ReadToken(); err != nil {
+		return unreadable(err, data)
+	}
 	var unknown []string
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if !known[name] {
-			unknown = append(unknown, name)
+	for dec.PeekKind() != '}' && len(unknown) < maxUnknown {
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return unreadable(err, data)
+		}
+		if name := unquote(raw); !known[name] {
+			unknown = append(unknown, CutString(name, maxUnknownName))
+		}
+		if err := dec.SkipValue(); err != nil {
+			return unreadable(err, data)
 		}
 	}
 	if len(unknown) == 0 {
 		return nil
 	}
+	slices.Sort(unknown)
 	return toolpark.Errorf(toolpark.CodeParameterInvalid, "The body has unknown fields: %s.",
 		CutString(strings.Join(unknown, ", "), maxPointer)).
 		At(problemAt(jsontext.Pointer("").AppendToken(unknown[0]), 0, "").Pointer).With("fields", unknown)
+}
+
+func unreadable(err error, data []byte) error {
+	return toolpark.Errorf(toolpark.CodeBadRequest, "The body cannot be read as JSON: %s.", grammarProblem(err, len(data)))
 }
 
 // fieldNames adds the JSON names of a struct's fields, those of embedded structs included.

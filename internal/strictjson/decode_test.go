@@ -1,6 +1,8 @@
 package strictjson_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"uuid"
 
@@ -66,6 +68,16 @@ func TestDecode(t *testing.T) {
 			require.Equal(t, tc.message, e.Message)
 		})
 	}
+	t.Run("an endless body of unknown fields is not echoed", func(t *testing.T) {
+		t.Parallel()
+		var body strings.Builder
+		for i := range 1000 {
+			fmt.Fprintf(&body, `,"%d%s":1`, i, strings.Repeat("x", 1000))
+		}
+		e := refused(t, strictjson.Decode([]byte("{"+body.String()[1:]+"}"), &struct{}{}), toolpark.CodeParameterInvalid, "/0"+strings.Repeat("x", 124)+"…")
+		require.Len(t, e.Details["fields"], 16)
+		require.LessOrEqual(t, len(e.Message), 2000)
+	})
 	t.Run("all unknown fields are listed", func(t *testing.T) {
 		t.Parallel()
 		e := refused(t, strictjson.Decode([]byte(`{"b":1,"a":2}`), &body{}), toolpark.CodeParameterInvalid, "/a")
