@@ -146,6 +146,9 @@ func wrongMethod(routes chi.Routes) handler {
 				allowed = append(allowed, method)
 			}
 		}
+		if len(allowed) == 0 { // a method that no route has, on a path that no route has either
+			return noRoute(w, r)
+		}
 		allow := strings.Join(allowed, ", ")
 		w.Header().Set("Allow", allow)
 		return toolpark.Errorf(toolpark.CodeMethodNotAllowed, "This path takes %s.", allow)

@@ -50,6 +50,7 @@ func TestOneErrorShape(t *testing.T) {
 	t.Run("another method", func(t *testing.T) {
 		a := d.send("DELETE", "/agent_api/v1/executors", "", "").refused(http.StatusMethodNotAllowed, toolpark.CodeMethodNotAllowed)
 		require.Equal(t, "GET", a.Header.Get("Allow"))
+		d.send("BREW", "/nothing", "", "").refused(http.StatusNotFound, toolpark.CodeNotFound)
 		a = d.send("POST", "/healthz", "", "").refused(http.StatusMethodNotAllowed, toolpark.CodeMethodNotAllowed)
 		require.Equal(t, "GET", a.Header.Get("Allow"))
 	})
