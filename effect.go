@@ -1,5 +1,7 @@
 package toolpark
 
+import "slices"
+
 // EffectProfile says what a tool may do to the world. It is trusted metadata of the host and never
 // rides a model's wire (seed: tools and announcements).
 type EffectProfile struct {
@@ -42,9 +44,9 @@ func (p EffectProfile) Stricter(q EffectProfile) EffectProfile {
 
 // later returns whichever of a and b comes later in order.
 func later(a, b string, order ...string) string {
-	for i := len(order) - 1; i >= 0; i-- {
-		if a == order[i] || b == order[i] {
-			return order[i]
+	for _, o := range slices.Backward(order) {
+		if a == o || b == o {
+			return o
 		}
 	}
 	return a

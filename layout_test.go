@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"api/apitest":          {".", "schema"},
 	"internal/kerneltest":  {".", "api", "api/apitest", "internal/*", "sdk/*", "worker", "workflows"},
 	"internal/bench":       {".", "internal/*", "schema/migrations", "sdk/*"},
-	"internal/chaos":       {".", "internal/*", "schema/migrations", "sdk/*"},
+	"internal/chaos":       {".", "internal/*", "schema/migrations", "sdk/*", "workflows"},
 	"internal/proctest":    {".", "internal/*", "schema/migrations", "sdk/*"},
 }
 

@@ -219,8 +219,8 @@ func TestWhereACallGoes(t *testing.T) {
 	t.Run("then to every provider that serves it, judged by the strictest", func(t *testing.T) {
 		a := task("pooled")
 		require.Equal(t, `{"role":"tools_provider"}`, string(a.raw("/task/addressed_to")))
-		require.EqualValues(t, toolpark.EffectWrite, a.text("/task/effect_profile/kind"))
-		require.EqualValues(t, toolpark.IdempotentNone, a.text("/task/effect_profile/idempotency"))
+		require.Equal(t, toolpark.EffectWrite, a.text("/task/effect_profile/kind"))
+		require.Equal(t, toolpark.IdempotentNone, a.text("/task/effect_profile/idempotency"))
 		require.Equal(t, "60000", string(a.raw("/task/timeout_ms")))
 	})
 	t.Run("and never to a runner", func(t *testing.T) {

@@ -297,12 +297,25 @@ func TestOutputSchemas(t *testing.T) {
 	s := newScene(t, entries...)
 	run := s.run()
 	for _, c := range []struct{ tool, structured, mismatch string }{
-		{"null", `null`, ""}, {"null", `false`, "type"}, {"null", ``, "absent"},
-		{"array", `[]`, ""}, {"array", `null`, "type"}, {"array", `{}`, "type"}, {"array", ``, "absent"},
-		{"boolean", `false`, ""}, {"boolean", `0`, "type"}, {"boolean", ``, "absent"},
-		{"object", `{"rows":[]}`, ""}, {"object", `{}`, "rows"}, {"object", `{"rows":[1,"x"]}`, "/rows/1"},
-		{"object", `{"rows":[9007199254740993]}`, "/rows/0"}, {"object", `""`, "type"}, {"object", ``, "absent"},
-		{"none", `null`, ""}, {"none", `""`, ""}, {"none", ``, ""},
+		{"null", `null`, ""},
+		{"null", `false`, "type"},
+		{"null", ``, "absent"},
+		{"array", `[]`, ""},
+		{"array", `null`, "type"},
+		{"array", `{}`, "type"},
+		{"array", ``, "absent"},
+		{"boolean", `false`, ""},
+		{"boolean", `0`, "type"},
+		{"boolean", ``, "absent"},
+		{"object", `{"rows":[]}`, ""},
+		{"object", `{}`, "rows"},
+		{"object", `{"rows":[1,"x"]}`, "/rows/1"},
+		{"object", `{"rows":[9007199254740993]}`, "/rows/0"},
+		{"object", `""`, "type"},
+		{"object", ``, "absent"},
+		{"none", `null`, ""},
+		{"none", `""`, ""},
+		{"none", ``, ""},
 	} {
 		t.Run(c.tool+" "+c.structured, func(t *testing.T) {
 			ref, token := s.claimed(run, c.tool)

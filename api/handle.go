@@ -67,7 +67,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a caller that went away is not a failure of ours
+	_, _ = w.Write(append(body, '\n'))
 	return nil
 }
 

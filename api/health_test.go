@@ -54,7 +54,7 @@ func TestMetrics(t *testing.T) {
 	tn := d.newTenant()
 	d.send("GET", "/agent_api/v1/executors/"+tn.runner.String(), tn.botBearer, "").ok(http.StatusOK)
 	d.send("GET", "/secret-in-a-path", "", "").refused(http.StatusNotFound, toolpark.CodeNotFound)
-	r, err := http.NewRequestWithContext(apitest.BadRequest(t.Context()), "GET", d.url+"/metrics", nil)
+	r, err := http.NewRequestWithContext(apitest.BadRequest(t.Context()), http.MethodGet, d.url+"/metrics", nil)
 	require.NoError(t, err)
 	response, err := d.http.Do(r)
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -121,7 +122,7 @@ func (s *Server) recoverPanic(next http.Handler) http.Handler {
 			if value == nil {
 				return
 			}
-			if value == http.ErrAbortHandler {
+			if err, ok := value.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(value)
 			}
 			s.writePanic(w, r, value)

@@ -43,7 +43,7 @@ func TestFailuresInside(t *testing.T) {
 			t.Parallel()
 			d := newDoor(t)
 			w := httptest.NewRecorder()
-			d.Probe(fail).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			d.Probe(fail).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 			a := answer{t: t, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 			a.refused(http.StatusInternalServerError, toolpark.CodeInternal)
 			id := w.Header().Get("X-Request-Id")

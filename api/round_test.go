@@ -317,7 +317,7 @@ func TestCallsAfterAnAnnouncementChanged(t *testing.T) {
 	a = born("write")
 	require.EqualValues(t, toolpark.Dispatched, a.text("/task/status"))
 	require.Equal(t, "3600000", string(a.raw("/task/timeout_ms")), "the timeout of the acceptance stays")
-	require.EqualValues(t, toolpark.EffectWrite, a.text("/task/effect_profile/kind"), "and the effect profile")
+	require.Equal(t, toolpark.EffectWrite, a.text("/task/effect_profile/kind"), "and the effect profile")
 
 	require.NoError(t, s.Box.Shutdown(t.Context()))
 	require.Equal(t, toolpark.ErrRunnerNotEligible, born("write").text("/task/error/key"))
@@ -372,7 +372,8 @@ func TestManySendersOfOneKey(t *testing.T) {
 	for range senders {
 		go func() {
 			round, err := s.Agent.PostRound(t.Context(), run, agent.NewRound{
-				Calls: []agent.Call{{Name: "look"}}, IdempotencyKey: "same"})
+				Calls: []agent.Call{{Name: "look"}}, IdempotencyKey: "same",
+			})
 			bodies <- fmt.Sprint(round.Number, round.Tasks, err)
 		}()
 	}

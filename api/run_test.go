@@ -341,12 +341,18 @@ func TestWhoMayReadARun(t *testing.T) {
 		readers []reader
 	}{
 		"an agent's": {helper, []reader{
-			{"the agent", helper.Token, true}, {"its steward", steward.Token, true}, {"an administrator", s.Admin.Token, true},
-			{"another agent", s.Agent.Token, false}, {"another human", stranger.Token, false},
+			{"the agent", helper.Token, true},
+			{"its steward", steward.Token, true},
+			{"an administrator", s.Admin.Token, true},
+			{"another agent", s.Agent.Token, false},
+			{"another human", stranger.Token, false},
 		}},
 		"a human's": {creator, []reader{
-			{"the creator", creator.Token, true}, {"an administrator", s.Admin.Token, true},
-			{"an agent", helper.Token, false}, {"another human", stranger.Token, false}, {"another steward", steward.Token, false},
+			{"the creator", creator.Token, true},
+			{"an administrator", s.Admin.Token, true},
+			{"an agent", helper.Token, false},
+			{"another human", stranger.Token, false},
+			{"another steward", steward.Token, false},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -358,10 +364,16 @@ func TestWhoMayReadARun(t *testing.T) {
 				list := s.send("GET", base+"/runs", r.bearer, "").ok(http.StatusOK)
 				require.Equal(t, r.reads, strings.Contains(string(list.Body), run), r.name)
 				for _, route := range []struct{ method, path, body string }{
-					{"GET", "", ""}, {"GET", "/context", ""}, {"GET", "/events", ""}, {"GET", "/tasks", ""},
-					{"GET", "/tasks/" + round.Tasks[0].Key, ""}, {"GET", "/rounds/1", ""},
-					{"GET", "/rounds/1/messages?format=responses", ""}, {"POST", "/rounds", `{"calls":[{"name":"no_such"}]}`},
-					{"POST", "/tasks/" + round.Tasks[0].Key + "/cancel", ""}, {"POST", "/tasks", `{"steps":[{"tool":{"name":"no_such"}}]}`},
+					{"GET", "", ""},
+					{"GET", "/context", ""},
+					{"GET", "/events", ""},
+					{"GET", "/tasks", ""},
+					{"GET", "/tasks/" + round.Tasks[0].Key, ""},
+					{"GET", "/rounds/1", ""},
+					{"GET", "/rounds/1/messages?format=responses", ""},
+					{"POST", "/rounds", `{"calls":[{"name":"no_such"}]}`},
+					{"POST", "/tasks/" + round.Tasks[0].Key + "/cancel", ""},
+					{"POST", "/tasks", `{"steps":[{"tool":{"name":"no_such"}}]}`},
 				} {
 					a := s.send(route.method, path+route.path, r.bearer, route.body)
 					require.Equal(t, !r.reads, a.Status == http.StatusNotFound, "%s: %s %s: %s", r.name, route.method, route.path, a.Body)

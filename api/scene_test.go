@@ -246,7 +246,7 @@ func (s *scene) listen(path, bearer string, headers ...string) <-chan string {
 	s.t.Helper()
 	ctx, hangUp := context.WithCancel(s.t.Context())
 	s.t.Cleanup(hangUp)
-	r, err := http.NewRequestWithContext(ctx, "GET", s.url+base+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+base+path, nil)
 	require.NoError(s.t, err)
 	r.Header.Set("Authorization", "Bearer "+bearer)
 	for i := 0; i < len(headers); i += 2 {
@@ -348,9 +348,9 @@ func history(t *testing.T, k *kerneltest.Kernel, run string, refs []runner.Ref) 
 	}
 	var all strings.Builder
 	for _, id := range ids {
-		described, err := k.Temporal.DescribeWorkflowExecution(t.Context(), id, "")
+		described, err := k.Temporal.DescribeWorkflow(t.Context(), id, "")
 		require.NoError(t, err)
-		all.WriteString(described.String())
+		all.WriteString(described.RawResponse.String())
 		events := k.Temporal.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()

@@ -3,12 +3,11 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/json/v2"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
-
-	"encoding/json/v2"
 
 	"github.com/toolpark/toolpark"
 )

@@ -30,7 +30,7 @@ func streamed(t *testing.T, d *door, serve func(api.Stream)) (lines <-chan strin
 	t.Cleanup(server.Close)
 	ctx, hangUp := context.WithCancel(t.Context())
 	t.Cleanup(hangUp)
-	r, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
 	require.NoError(t, err)
 	response, err := server.Client().Do(r)
 	require.NoError(t, err)
@@ -113,14 +113,14 @@ func requireClosed(t *testing.T, done <-chan struct{}) {
 func TestLastEventID(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{"": 0, "0": 0, "41": 41} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Last-Event-ID", text)
 		got, err := api.LastEventID(r)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, text := range []string{"x", "-1", "1.0", strings.Repeat("9", 30)} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Last-Event-ID", text)
 		_, err := api.LastEventID(r)
 		require.ErrorContains(t, err, string(toolpark.CodeParameterInvalid))

@@ -20,12 +20,12 @@ func TestWaitMS(t *testing.T) {
 	for query, want := range map[string]time.Duration{
 		"": 0, "?wait_ms=0": 0, "?wait_ms=1": time.Millisecond, "?wait_ms=60000": time.Minute,
 	} {
-		got, err := api.WaitMS(httptest.NewRequest("GET", "/"+query, nil))
+		got, err := api.WaitMS(httptest.NewRequest(http.MethodGet, "/"+query, nil))
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, text := range []string{"", "-1", "60001", "1.5", "1e3", "x", "99999999999999999999"} {
-		_, err := api.WaitMS(httptest.NewRequest("GET", "/?wait_ms="+text, nil))
+		_, err := api.WaitMS(httptest.NewRequest(http.MethodGet, "/?wait_ms="+text, nil))
 		require.ErrorContains(t, err, string(toolpark.CodeParameterInvalid), text)
 	}
 }

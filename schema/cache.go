@@ -3,11 +3,10 @@ package schema
 import (
 	"container/list"
 	"crypto/sha256"
+	"encoding/json/jsontext"
 	"errors"
 	"maps"
 	"sync"
-
-	"encoding/json/jsontext"
 
 	"github.com/toolpark/toolpark"
 )
@@ -51,8 +50,7 @@ func (c *Cache) Any(document jsontext.Value) (*Schema, error) {
 func (c *Cache) get(document jsontext.Value, object bool, compile func(jsontext.Value) (*Schema, error)) (*Schema, error) {
 	key := cacheKey{digest: sha256.Sum256(document), object: object}
 	s, err := c.entry(key, func() (*Schema, error) { return compile(document) }).compile()
-	var refusal *toolpark.Error
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*toolpark.Error](err); ok {
 		// Callers add details to an error of theirs; this one belongs to everybody.
 		own := *refusal
 		own.Details = maps.Clone(refusal.Details)

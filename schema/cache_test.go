@@ -1,11 +1,10 @@
 package schema_test
 
 import (
+	"encoding/json/jsontext"
 	"fmt"
 	"sync"
 	"testing"
-
-	"encoding/json/jsontext"
 
 	"github.com/stretchr/testify/require"
 

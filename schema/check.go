@@ -3,9 +3,8 @@ package schema
 import (
 	"bytes"
 	stdjson "encoding/json"
-	"fmt"
-
 	"encoding/json/jsontext"
+	"fmt"
 
 	jsonschema "github.com/kaptinlin/jsonschema"
 )

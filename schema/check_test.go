@@ -1,13 +1,12 @@
 package schema_test
 
 import (
+	"encoding/json/jsontext"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"encoding/json/jsontext"
 
 	"github.com/stretchr/testify/require"
 

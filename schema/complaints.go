@@ -3,12 +3,11 @@ package schema
 import (
 	"cmp"
 	stdjson "encoding/json"
+	"encoding/json/jsontext"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"encoding/json/jsontext"
 
 	jsonschema "github.com/kaptinlin/jsonschema"
 

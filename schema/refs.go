@@ -1,12 +1,11 @@
 package schema
 
 import (
+	"encoding/json/jsontext"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
-
-	"encoding/json/jsontext"
 
 	"github.com/toolpark/toolpark/internal/strictjson"
 )

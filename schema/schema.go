@@ -10,9 +10,8 @@
 package schema
 
 import (
-	"fmt"
-
 	"encoding/json/jsontext"
+	"fmt"
 
 	jsonschema "github.com/kaptinlin/jsonschema"
 

@@ -1,12 +1,11 @@
 package schema
 
 import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"math/big"
 	"regexp/syntax"
 	"slices"
-
-	"encoding/json/jsontext"
-	"encoding/json/v2"
 )
 
 // shape is what a keyword's value must look like. The metaschemas say the same; checked here, it

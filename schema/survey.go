@@ -1,13 +1,12 @@
 package schema
 
 import (
+	"encoding/json/jsontext"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
-
-	"encoding/json/jsontext"
 
 	"github.com/toolpark/toolpark/internal/strictjson"
 )

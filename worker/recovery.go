@@ -136,7 +136,7 @@ func (r *recovery) closed(ctx context.Context) error {
 		if err := r.reopen(ctx, &found); err != nil {
 			return err
 		}
-		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
+		if request.NextPageToken = page.GetNextPageToken(); len(request.GetNextPageToken()) == 0 {
 			return nil
 		}
 	}
@@ -206,13 +206,12 @@ func (r *recovery) reopen(ctx context.Context, found *closedWorkflows) error {
 // latest is the status of the newest run of a workflow, unspecified when there is none: a reset lists the
 // run it replaced as terminated.
 func (r *recovery) latest(ctx context.Context, workflowID string) (enumspb.WorkflowExecutionStatus, error) {
-	described, err := r.worker.Client.DescribeWorkflowExecution(ctx, workflowID, "")
-	var none *serviceerror.NotFound
-	if errors.As(err, &none) {
+	described, err := r.worker.Client.DescribeWorkflow(ctx, workflowID, "")
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, nil
 	}
 	if err != nil {
 		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED, err
 	}
-	return described.GetWorkflowExecutionInfo().GetStatus(), nil
+	return described.Status, nil
 }

@@ -52,8 +52,7 @@ func (d *Delivery) start(ctx context.Context, task *toolpark.Task, delay time.Du
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	options.StartDelay = delay
 	_, err := d.client.ExecuteWorkflow(ctx, options, ToolTask, taskInput(task))
-	var exists *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &exists) {
+	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return nil
 	}
 	return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json/v2"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +32,7 @@ func setupCalls(t *testing.T) *terminal {
 	b := &terminal{t: t, dir: t.TempDir(), call: CallCmd{URL: account.URL, Token: account.Agent.Token, Runner: box.ID.String()}}
 	runner := RunnerCmd{
 		Dir: b.dir, State: t.TempDir(), Slots: 4, Grace: time.Second, URL: account.URL, Token: box.Token,
-		LogConfig: LogConfig{LogLevel: slog.LevelWarn, LogFormat: "text"},
+		LogLevel: slog.LevelWarn, LogFormat: "text",
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -134,7 +133,7 @@ func TestCallsOfARunner(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer cancel()
-			for i := 0; i < 1000; i++ {
+			for range 1000 {
 				if _, err := os.Stat(filepath.Join(b.dir, "started")); err == nil {
 					return
 				}
@@ -239,5 +238,5 @@ func TestStateOfARunner(t *testing.T) {
 		})
 	}
 	_, err = os.Stat(filepath.Join(served, "new"))
-	require.True(t, errors.Is(err, os.ErrNotExist), "refusing leaves no trace")
+	require.ErrorIs(t, err, os.ErrNotExist, "refusing leaves no trace")
 }

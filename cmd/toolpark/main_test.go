@@ -49,7 +49,8 @@ func run(t *testing.T, env []string, args ...string) (stdout, stderr string, cod
 	var out, errs bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errs
 	if err := command.Run(); err != nil {
-		require.IsType(t, &exec.ExitError{}, err)
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
 	}
 	return out.String(), errs.String(), command.ProcessState.ExitCode()
 }
@@ -217,7 +218,7 @@ func TestAPIStopsWithoutCuttingAnyoneOff(t *testing.T) {
 
 	get := func(path string) *http.Response {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), "GET", base+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
 		require.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer "+bearer)
 		response, err := http.DefaultClient.Do(r)
@@ -262,7 +263,8 @@ func startedAt(t *testing.T, log io.Reader) string {
 func runnerBearer(t *testing.T, url string) string {
 	t.Helper()
 	for _, args := range [][]string{
-		{"account", "create", "acme"}, {"member", "create", "human", "ada"},
+		{"account", "create", "acme"},
+		{"member", "create", "human", "ada"},
 		{"executor", "create", "runner", "box", "--manager=ada"},
 	} {
 		_, stderr, code := run(t, []string{"DATABASE_URL=" + url}, append([]string{"admin"}, args...)...)

@@ -125,9 +125,9 @@ func resolve(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(path)
+	found, err := filepath.EvalSymlinks(path)
 	if !errors.Is(err, os.ErrNotExist) {
-		return real, err
+		return found, err
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("%s is a symbolic link to nowhere", path)

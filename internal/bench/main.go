@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"fmt"
 	"log/slog"
@@ -18,8 +19,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-
-	"encoding/json/jsontext"
 
 	"github.com/toolpark/toolpark/internal/devstack"
 )
@@ -52,8 +51,9 @@ func main() {
 	var o options
 	kong.Parse(&o, kong.Name("bench"), kong.Description("Measure a durable tool call against plain Temporal."))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

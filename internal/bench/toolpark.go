@@ -114,15 +114,13 @@ func (p *parked) introduce(ctx context.Context, db *postgres.DB, r *runner.Clien
 // bash answers at once: what is measured is the way to it and back.
 func bash() runner.Tool {
 	return runner.Tool{
-		Entry: runner.Entry{
-			Name: "bash", Description: "Run a shell command.",
-			EffectProfile: toolpark.EffectProfile{
-				Kind: toolpark.EffectWrite, Destructive: true, EffectScope: toolpark.ScopeOpen,
-				Idempotency: toolpark.IdempotentNone, Reconciliation: toolpark.ReconcileNone,
-			},
-			InputSchema: jsontext.Value(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`),
+		Name: "bash", Description: "Run a shell command.",
+		EffectProfile: toolpark.EffectProfile{
+			Kind: toolpark.EffectWrite, Destructive: true, EffectScope: toolpark.ScopeOpen,
+			Idempotency: toolpark.IdempotentNone, Reconciliation: toolpark.ReconcileNone,
 		},
-		Run: func(context.Context, runner.Call) (runner.Result, error) { return runner.Text(result), nil },
+		InputSchema: jsontext.Value(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`),
+		Run:         func(context.Context, runner.Call) (runner.Result, error) { return runner.Text(result), nil },
 	}
 }
 

@@ -2,7 +2,6 @@ package declaration_test
 
 import (
 	"encoding/json/jsontext"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,7 +27,7 @@ func tools(entries ...string) string { return `{"tools":[` + strings.Join(entrie
 func refusalOf(t *testing.T, err error) *toolpark.Error {
 	t.Helper()
 	var e *toolpark.Error
-	require.True(t, errors.As(err, &e), "got %v", err)
+	require.ErrorAs(t, err, &e, "got %v", err)
 	require.NotEmpty(t, e.Message)
 	return e
 }

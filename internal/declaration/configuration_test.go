@@ -113,10 +113,14 @@ func TestConfigurationRefusals(t *testing.T) {
 		{"an unknown flat field", bypass(`{"type":"function","name":"a","examples":[]}`), failed, first + "/examples"},
 		{"parameters null", bypass(nested(`"name":"a","parameters":null`)), failed, first + "/function/parameters"},
 		{"parameters of no object", bypass(nested(`"name":"a","parameters":{"type":"string"}`)), failed, first + "/function/parameters"},
-		{"parameters that do not compile", bypass(nested(`"name":"a","parameters":{"type":"object","properties":{"n":{"type":"nubmer"}}}`)),
-			failed, first + "/function/parameters/properties/n/type"},
-		{"parameters that refer outside", bypass(nested(`"name":"a","parameters":{"type":"object","properties":{"n":{"$ref":"http://127.0.0.1:1/s"}}}`)),
-			failed, first + "/function/parameters/properties/n/$ref"},
+		{
+			"parameters that do not compile", bypass(nested(`"name":"a","parameters":{"type":"object","properties":{"n":{"type":"nubmer"}}}`)),
+			failed, first + "/function/parameters/properties/n/type",
+		},
+		{
+			"parameters that refer outside", bypass(nested(`"name":"a","parameters":{"type":"object","properties":{"n":{"$ref":"http://127.0.0.1:1/s"}}}`)),
+			failed, first + "/function/parameters/properties/n/$ref",
+		},
 		{"too much", bypass(nested(`"name":"a","description":"` + strings.Repeat("x", 1<<20) + `"`)), toolpark.CodeContentTooLarge, definitions},
 
 		{"a kernel tool's wire name", bypass(nested(`"name":"tool_search"`)), toolpark.CodeKernelToolRedefined, first + "/function/name"},
@@ -130,8 +134,10 @@ func TestConfigurationRefusals(t *testing.T) {
 		{"route to an impossible name", bypass(routed(`{"kind":"runner","tool_name":" x",` + id + `}`)), toolpark.CodeInvalidToolRoute, first + "/route/tool_name"},
 		{"route with an unknown field", bypass(routed(`{"kind":"runner","tool_name":"x","timeout_ms":5,` + id + `}`)), toolpark.CodeInvalidToolRoute, first + "/route/timeout_ms"},
 		{"route to no id", bypass(routed(`{"kind":"runner","tool_name":"x","runner_executor_public_id":"box"}`)), toolpark.CodeInvalidToolRoute, first + "/route/runner_executor_public_id"},
-		{"route to an id in capitals", bypass(routed(`{"kind":"runner","tool_name":"x","runner_executor_public_id":"` + strings.ToUpper(runnerA.String()) + `"}`)),
-			toolpark.CodeInvalidToolRoute, first + "/route/runner_executor_public_id"},
+		{
+			"route to an id in capitals", bypass(routed(`{"kind":"runner","tool_name":"x","runner_executor_public_id":"` + strings.ToUpper(runnerA.String()) + `"}`)),
+			toolpark.CodeInvalidToolRoute, first + "/route/runner_executor_public_id",
+		},
 		{"route to null", bypass(routed(`{"kind":"runner","tool_name":"x","runner_executor_public_id":null}`)), toolpark.CodeInvalidToolRoute, first + "/route/runner_executor_public_id"},
 		{"route without a runner", bypass(routed(`{"kind":"runner","tool_name":"x"}`)), toolpark.CodeRunnerTargetRequired, first + "/route/runner_executor_public_id"},
 	} {

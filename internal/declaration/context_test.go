@@ -143,12 +143,24 @@ func TestAssembleRefusals(t *testing.T) {
 		pointer       string
 	}{
 		{"an ineligible default runner", nil, &runnerC, toolpark.CodeRunnerNotEligible, "/default_runner_executor_public_id"},
-		{"an ineligible target", []string{routed("a", runnerA, "read"), routed("b", runnerC, "read")}, nil,
-			toolpark.CodeRunnerNotEligible, "/configuration/tool_definitions/1/route/runner_executor_public_id"},
-		{"a name that is not served", []string{routed("a", runnerA, "write")}, nil,
-			toolpark.CodeToolNotServed, "/configuration/tool_definitions/0/route/tool_name"},
-		{"an operator's capability", []string{routed("a", runnerA, "process_log")}, nil,
-			toolpark.CodeToolNotServed, "/configuration/tool_definitions/0/route/tool_name"},
+		{
+			"an ineligible target",
+			[]string{routed("a", runnerA, "read"), routed("b", runnerC, "read")},
+			nil,
+			toolpark.CodeRunnerNotEligible, "/configuration/tool_definitions/1/route/runner_executor_public_id",
+		},
+		{
+			"a name that is not served",
+			[]string{routed("a", runnerA, "write")},
+			nil,
+			toolpark.CodeToolNotServed, "/configuration/tool_definitions/0/route/tool_name",
+		},
+		{
+			"an operator's capability",
+			[]string{routed("a", runnerA, "process_log")},
+			nil,
+			toolpark.CodeToolNotServed, "/configuration/tool_definitions/0/route/tool_name",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package envelope_test
 
 import (
 	"encoding/json/jsontext"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ func refusal(t *testing.T, fields envelope.Fields) *toolpark.Error {
 	t.Helper()
 	_, err := envelope.Parse(fields)
 	var e *toolpark.Error
-	require.True(t, errors.As(err, &e), "got %v", err)
+	require.ErrorAs(t, err, &e, "got %v", err)
 	return e
 }
 
@@ -37,21 +36,29 @@ func TestContentIsStoredAsBlocks(t *testing.T) {
 		{"one text block", `[{"type":"text","text":"hello"}]`, `[{"type":"text","text":"hello"}]`, "hello"},
 		{"escapes do not matter", `"\u0068ello\/"`, `[{"type":"text","text":"hello/"}]`, "hello/"},
 		{"key order does not matter", `[{"text":"hello","type":"text"}]`, `[{"type":"text","text":"hello"}]`, "hello"},
-		{"blocks are joined by a newline", `[{"type":"text","text":"a"},{"type":"text","text":"b"}]`,
-			`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`, "a\nb"},
+		{
+			"blocks are joined by a newline", `[{"type":"text","text":"a"},{"type":"text","text":"b"}]`,
+			`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`, "a\nb",
+		},
 		{"white space around text stays", `" a\n"`, `[{"type":"text","text":" a\n"}]`, " a\n"},
-		{"annotations and _meta are dropped", `[{"type":"text","text":"a","annotations":{"priority":1},"_meta":null}]`,
-			`[{"type":"text","text":"a"}]`, "a"},
+		{
+			"annotations and _meta are dropped", `[{"type":"text","text":"a","annotations":{"priority":1},"_meta":null}]`,
+			`[{"type":"text","text":"a"}]`, "a",
+		},
 		{"the escaped escape is ordinary text", `"\\u0000"`, `[{"type":"text","text":"\\u0000"}]`, `\u0000`},
 		{"markup is not escaped", `"<a href=\"x\">&"`, `[{"type":"text","text":"<a href=\"x\">&"}]`, `<a href="x">&`},
 		{"white space around the value", " \n\"a\" ", `[{"type":"text","text":"a"}]`, "a"},
 		{"an astral character", `"\ud83d\ude00"`, `[{"type":"text","text":"😀"}]`, "😀"},
 		{"a link", "[" + link + "]", "[" + linkStored + "]", linkStored},
-		{"a link between texts", `[{"type":"text","text":"a"},` + link + `,{"type":"text","text":"b"}]`,
-			`[{"type":"text","text":"a"},` + linkStored + `,{"type":"text","text":"b"}]`, "a\n" + linkStored + "\nb"},
-		{"a link with the least it needs", `[{"type":"resource_link","uri":"nexus://uploads/` + upload + `","name":""}]`,
+		{
+			"a link between texts", `[{"type":"text","text":"a"},` + link + `,{"type":"text","text":"b"}]`,
+			`[{"type":"text","text":"a"},` + linkStored + `,{"type":"text","text":"b"}]`, "a\n" + linkStored + "\nb",
+		},
+		{
+			"a link with the least it needs", `[{"type":"resource_link","uri":"nexus://uploads/` + upload + `","name":""}]`,
 			`[{"type":"resource_link","uri":"nexus://uploads/` + upload + `","name":""}]`,
-			`{"type":"resource_link","uri":"nexus://uploads/` + upload + `","name":""}`},
+			`{"type":"resource_link","uri":"nexus://uploads/` + upload + `","name":""}`,
+		},
 
 		{"absent is blank", ``, ``, ""},
 		{"null is blank", `null`, ``, ""},

@@ -1,7 +1,6 @@
 package envelope_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,7 +67,7 @@ func TestAnUnknownFormatIsRefused(t *testing.T) {
 	for _, name := range []string{"", "openai", "Anthropic"} {
 		_, err := envelope.ParseFormat(name)
 		var e *toolpark.Error
-		require.True(t, errors.As(err, &e))
+		require.ErrorAs(t, err, &e)
 		require.Equal(t, toolpark.CodeParameterInvalid, e.Code)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func Output(content jsontext.Value) (string, error) {
 	blocks, err := parseContent(content)
 	if err != nil {
-		return "", fmt.Errorf("read stored content: %v", err) // not as a refusal: the reader sent nothing
+		return "", fmt.Errorf("read stored content: %w", err) // not as a refusal: the reader sent nothing
 	}
 	return text(blocks)
 }

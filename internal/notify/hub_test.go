@@ -21,7 +21,7 @@ import (
 
 const patience = 30 * time.Second
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 // states is what a recheck reads: the test's own database.
 type states struct {

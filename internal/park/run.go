@@ -5,6 +5,8 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 	"uuid"
 
@@ -63,9 +65,7 @@ func assemble(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (jsontext
 
 func refuse(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun, refusal *toolpark.Error) error {
 	wire := map[string]any{}
-	for name, value := range refusal.Details {
-		wire[name] = value
-	}
+	maps.Copy(wire, refusal.Details)
 	wire["code"], wire["message"] = refusal.Code, refusal.Message
 	raw, err := json.Marshal(wire, json.Deterministic(true))
 	if err != nil {
@@ -259,10 +259,5 @@ func isCode(err error, codes ...toolpark.Code) bool {
 	if !ok {
 		return false
 	}
-	for _, code := range codes {
-		if e.Code == code {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(codes, e.Code)
 }

@@ -35,7 +35,7 @@ type Addresses struct {
 	Names    map[string][]Served // who serves an unrouted name: the agent's own application, tools providers
 }
 
-// Addresses resolves routes and bare names for a run's principal in one statement, however many there
+// FindAddresses resolves routes and bare names for a run's principal in one statement, however many there
 // are. A runner never serves a bare name (seed: where a call goes).
 func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, names []string) (*Addresses, error) {
 	found := &Addresses{Eligible: map[uuid.UUID]bool{}, Routes: map[Route]Served{}, Names: map[string][]Served{}}

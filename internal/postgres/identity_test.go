@@ -207,7 +207,7 @@ func TestMembers(t *testing.T) {
 				return nil
 			})
 			require.NoError(t, group.Wait())
-			require.True(t, (made == nil) != (removed == nil), "made: %v, removed: %v", made, removed)
+			require.NotEqual(t, (made == nil), (removed == nil), "made: %v, removed: %v", made, removed)
 		}
 	})
 

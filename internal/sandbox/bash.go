@@ -78,7 +78,7 @@ func (s *Sandbox) runBash(ctx context.Context, in bashInput, call runner.Call) r
 	}
 	timed, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out := &output{headTail: headTail{half: keptOutput}}
+	out := &output{half: keptOutput}
 	stop := out.show(call.Progress)
 	began := time.Now()
 	exit, err := s.execute(timed, in.Command, out)

@@ -3,10 +3,9 @@ package strictjson
 import (
 	"bytes"
 	"cmp"
+	"encoding/json/jsontext"
 	"fmt"
 	"slices"
-
-	"encoding/json/jsontext"
 )
 
 // Canonical rewrites v so that equal values have equal bytes: keys sorted by their UTF-8 bytes, no

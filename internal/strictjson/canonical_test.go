@@ -3,11 +3,10 @@ package strictjson_test
 import (
 	"bytes"
 	stdjson "encoding/json"
+	"encoding/json/jsontext"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"encoding/json/jsontext"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"

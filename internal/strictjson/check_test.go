@@ -1,12 +1,10 @@
 package strictjson_test
 
 import (
-	"errors"
+	"encoding/json/jsontext"
 	"strings"
 	"testing"
 	"time"
-
-	"encoding/json/jsontext"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -169,7 +167,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := strictjson.Check(data); err != nil {
 			var e *toolpark.Error
-			require.True(t, errors.As(err, &e))
+			require.ErrorAs(t, err, &e)
 			require.Equal(t, toolpark.CodeBadRequest, e.Code)
 			return
 		}

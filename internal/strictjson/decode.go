@@ -2,13 +2,12 @@ package strictjson
 
 import (
 	"encoding"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"errors"
 	"reflect"
 	"slices"
 	"strings"
-
-	"encoding/json/jsontext"
-	"encoding/json/v2"
 
 	"github.com/toolpark/toolpark"
 )
@@ -35,8 +34,7 @@ func Decode(data []byte, into any) error {
 	if err == nil {
 		return nil
 	}
-	var e *toolpark.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*toolpark.Error](err); ok {
 		return e // a member's own UnmarshalJSON has the better words
 	}
 	var semantic *json.SemanticError

@@ -1,12 +1,11 @@
 package strictjson_test
 
 import (
+	"encoding/json/jsontext"
 	"fmt"
 	"strings"
 	"testing"
 	"uuid"
-
-	"encoding/json/jsontext"
 
 	"github.com/stretchr/testify/require"
 

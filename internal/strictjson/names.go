@@ -1,5 +1,7 @@
 package strictjson
 
+import "slices"
+
 // nameSet holds the names of one object. Most objects are small, so the first few are compared one
 // by one and only a larger object pays for a map.
 type nameSet struct {
@@ -16,10 +18,8 @@ func (s *nameSet) add(name string) bool {
 		s.many[name] = struct{}{}
 		return !known
 	}
-	for _, n := range s.few {
-		if n == name {
-			return false
-		}
+	if slices.Contains(s.few, name) {
+		return false
 	}
 	if len(s.few) < fewNames {
 		s.few = append(s.few, name)

@@ -10,12 +10,11 @@
 package strictjson
 
 import (
+	"encoding/json/jsontext"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-
-	"encoding/json/jsontext"
 )
 
 // maxPointer is the number of bytes of a JSON pointer that a problem shows. A longer one is cut to

@@ -2,11 +2,10 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding/json/jsontext"
 	"fmt"
 	"strconv"
 	"strings"
-
-	"encoding/json/jsontext"
 
 	"github.com/toolpark/toolpark"
 )

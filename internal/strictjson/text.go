@@ -2,10 +2,9 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding/json/jsontext"
 	"strconv"
 	"unicode/utf8"
-
-	"encoding/json/jsontext"
 )
 
 // flaw is what keeps a JSON string from being stored as text.

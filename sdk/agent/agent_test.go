@@ -4,6 +4,7 @@ import (
 	"encoding/json/jsontext"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -39,9 +40,7 @@ func answer(t *testing.T, status int, header http.Header, body string) (*agent.C
 		w.mu.Lock()
 		w.request, w.body = r, string(sent)
 		w.mu.Unlock()
-		for name, values := range header {
-			rw.Header()[name] = values
-		}
+		maps.Copy(rw.Header(), header)
 		rw.WriteHeader(status)
 		fmt.Fprint(rw, body)
 	}))

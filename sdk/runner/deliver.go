@@ -62,8 +62,7 @@ func claimOver(err error) bool {
 // refused is the report in place of one that the server does not take.
 func refused(err error) report {
 	text := "the server refused the tool's result"
-	var e *toolpark.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*toolpark.Error](err); ok {
 		text = string(e.Code) + ": " + e.Message
 	}
 	return Errorf("The tool ran, but its result could not be delivered: %s", text).report()

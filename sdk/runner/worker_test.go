@@ -24,10 +24,10 @@ func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 
 // tool is a tool with no more announcement than its name.
 func tool(name string, run func(context.Context, runner.Call) (runner.Result, error)) runner.Tool {
-	return runner.Tool{Run: run, Entry: runner.Entry{Name: name, EffectProfile: toolpark.EffectProfile{
+	return runner.Tool{Run: run, Name: name, EffectProfile: toolpark.EffectProfile{
 		Kind: toolpark.EffectPure, EffectScope: toolpark.ScopeClosed, Idempotency: toolpark.IdempotentBy,
 		Reconciliation: toolpark.ReconcileNone,
-	}}}
+	}}
 }
 
 var echo = tool("echo", func(_ context.Context, call runner.Call) (runner.Result, error) {
@@ -211,9 +211,9 @@ func TestCommitsAreRepeatedUntilAnswered(t *testing.T) {
 	cases := map[string]func(w http.ResponseWriter){
 		"connection lost": sever,
 		"unavailable":     func(w http.ResponseWriter) { refuse(w, 503, "unavailable") },
-		"a proxy's 404":   func(w http.ResponseWriter) { http.Error(w, "<html>no such host</html>", 404) },
+		"a proxy's 404":   func(w http.ResponseWriter) { http.Error(w, "<html>no such host</html>", http.StatusNotFound) },
 		"pending": func(w http.ResponseWriter) {
-			w.WriteHeader(202)
+			w.WriteHeader(http.StatusAccepted)
 			fmt.Fprint(w, `{"commit":{"status":"pending"}}`)
 		},
 	}

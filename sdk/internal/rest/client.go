@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -126,9 +127,7 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 	if err != nil {
 		return nil, toolpark.Errorf(toolpark.CodeBadRequest, "the server's URL is unusable: %v", err)
 	}
-	for name, values := range r.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.Header)
 	req.Header.Set("Authorization", "Bearer "+c.Token)
 	req.Header.Set("Accept", accept)
 	if r.Body != nil {
@@ -147,8 +146,7 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 
 // unwrapURL drops the address that net/http puts before its errors: ours says the route already.
 func unwrapURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

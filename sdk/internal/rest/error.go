@@ -28,8 +28,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // connections, 5xx, 429, and a 4xx that no Toolpark server wrote (a proxy between two deployments, say)
 // are worth repeating.
 func Final(err error) bool {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Err.Code != ""
 	}
 	var own *toolpark.Error // made by this client: the request could not even be written
@@ -38,8 +37,7 @@ func Final(err error) bool {
 
 // CodeOf is the code of a refusal, or "" when err is none.
 func CodeOf(err error) toolpark.Code {
-	var e *toolpark.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*toolpark.Error](err); ok {
 		return e.Code
 	}
 	return ""
