@@ -190,7 +190,8 @@ func endRun(ctx context.Context, client *agent.Client, run agent.Run, done bool)
 		_, err = client.StopRun(ctx, run.PublicID, true)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "toolpark: run %s was not ended: %v\n", run.PublicID, err)
+		fmt.Fprintf(os.Stderr, "toolpark: run %s was not ended: %v; end it with POST /agent_api/v1/runs/%s/stop\n",
+			run.PublicID, err, run.PublicID)
 	}
 }
 

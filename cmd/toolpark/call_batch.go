@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/sdk/agent"
 )
 
@@ -151,12 +153,21 @@ func failure(calls []agent.Call, tasks []agent.Task) error {
 // verdict is how a task ended, in a few words.
 func verdict(task agent.Task) string {
 	switch {
-	case task.Error != nil && task.Error.Detail != "":
-		return fmt.Sprintf("%s, %s: %s", task.Status, task.Error.Key, task.Error.Detail)
 	case task.Error != nil:
-		return fmt.Sprintf("%s, %s", task.Status, task.Error.Key)
+		return fmt.Sprintf("%s: %s", task.Status, envelope.Failure(*task.Error))
 	case task.IsError:
 		return fmt.Sprintf("%s with an error", task.Status)
+	}
+	return string(task.Status)
+}
+
+// progress is how far a task is that has not settled.
+func progress(task agent.Task) string {
+	switch {
+	case !task.ClaimedAt.IsZero():
+		return "running"
+	case task.Status == toolpark.Dispatched:
+		return "not claimed yet"
 	}
 	return string(task.Status)
 }
@@ -167,7 +178,7 @@ func waitsFor(tasks []agent.Task) string {
 	var live []string
 	for _, task := range tasks {
 		if !task.Status.Settled() {
-			live = append(live, fmt.Sprintf("%s (%s)", task.CallableName, task.Status))
+			live = append(live, fmt.Sprintf("%s (%s)", task.CallableName, progress(task)))
 		}
 	}
 	if len(live) > shown {

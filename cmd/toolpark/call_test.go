@@ -86,11 +86,12 @@ func TestCallsOfARunner(t *testing.T) {
 	})
 	t.Run("a tool that nobody serves", func(t *testing.T) {
 		_, failed := b.one("no_such", "")
-		require.ErrorContains(t, failed, "no_such: failed, unknown_tool")
+		require.ErrorContains(t, failed, "no_such: failed: ")
+		require.ErrorContains(t, failed, "unknown_tool")
 	})
 	t.Run("arguments that are cut", func(t *testing.T) {
 		_, failed := b.one("bash", `{"command":`)
-		require.ErrorContains(t, failed, "bash: failed, invalid_tool_arguments")
+		require.ErrorContains(t, failed, "(invalid_tool_arguments: ")
 	})
 	t.Run("a batch is paired in order, bad calls and all", func(t *testing.T) {
 		out, failed := b.batch(`[
@@ -102,8 +103,8 @@ func TestCallsOfARunner(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		require.Len(t, lines, 6)
 		require.Equal(t, "--- w write: completed", lines[0])
-		require.Contains(t, lines[2], "--- n no_such: failed, unknown_tool")
-		require.Contains(t, lines[3], "--- d bash: failed, invalid_tool_arguments")
+		require.Contains(t, lines[2], "--- n no_such: failed: ")
+		require.Contains(t, lines[3], "--- d bash: failed: The arguments were not one JSON object")
 		require.Equal(t, []string{"--- s bash: completed", "héllo 12345678901234567890"}, lines[4:])
 	})
 	t.Run("as JSON", func(t *testing.T) {

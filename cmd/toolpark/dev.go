@@ -36,6 +36,14 @@ const devConnections = 20
 // Run starts everything, shows one round of calls from end to end, and serves until ctx ends.
 func (c *DevCmd) Run(ctx context.Context) error {
 	d := &dev{dir: c.Dir, state: filepath.Join(c.Dir, "dev")}
+	if err := os.MkdirAll(d.dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := devstack.Lock(ctx, d.dir, os.Stdout) // before anything is reset
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	if c.Reset {
 		if err := d.reset(); err != nil {
 			return err
@@ -221,11 +229,17 @@ func (d *dev) invite(url string, stack *devstack.Stack) {
 	if stack.Temporal.WebUI != "" {
 		ui = stack.Temporal.WebUI + "/namespaces/default/workflows"
 	}
+	database := stack.Postgres.URL
+	if os.Getenv("DATABASE_URL") != "" {
+		database = "(the one in DATABASE_URL)" // it may hold a password
+	}
 	fmt.Printf(`
 Toolpark is running.
 
   API           %s
   Temporal UI   %s
+  Temporal      %s
+  database      %s
   credentials   %s
   workspace     %s
   log           %s
@@ -237,7 +251,7 @@ Try, in another terminal:
   curl -s %s/readyz
 
 Ctrl-C stops it; the state is kept. 'bin/toolpark dev --reset' begins afresh.
-`, url, ui, d.credentials(), d.workspace(), d.logFile(), url)
+`, url, ui, stack.Temporal.Address, database, d.credentials(), d.workspace(), d.logFile(), url)
 }
 
 // listenNear listens on the address, or on a free port of its host when the port is in use.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark/internal/credential"
+	"github.com/toolpark/toolpark/internal/devstack"
 	"github.com/toolpark/toolpark/internal/devstack/devtest"
 	"github.com/toolpark/toolpark/internal/postgres"
 )
@@ -275,4 +277,22 @@ func runnerBearer(t *testing.T, url string) string {
 	var made struct{ Bearer string }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &made, json.MatchCaseInsensitiveNames(true)))
 	return made.Bearer
+}
+
+// A stack that runs keeps its state whatever another start asks for.
+func TestDevResetsNothingOfARunningStack(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the second start waits for the first one to end, for 12 seconds")
+	}
+	dir := t.TempDir()
+	lock, err := devstack.Lock(t.Context(), dir, io.Discard)
+	require.NoError(t, err)
+	defer lock.Close()
+	kept := filepath.Join(dir, "credentials.json")
+	require.NoError(t, os.WriteFile(kept, []byte("{}"), 0o600))
+	_, stderr, code := run(t, nil, "dev", "--reset", "--dir", dir)
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "another program uses "+dir)
+	require.FileExists(t, kept)
 }

@@ -20,6 +20,12 @@ const (
 	buildWait = 20 * time.Minute
 )
 
+// Lock keeps a directory to this program until the file is closed. A program that is just ending is waited
+// for; one that goes on is an error.
+func Lock(ctx context.Context, dir string, progress io.Writer) (*os.File, error) {
+	return lockDir(ctx, dir, stopWait, progress)
+}
+
 // lockDir locks a directory against other programs until the file is closed.
 func lockDir(ctx context.Context, dir string, wait time.Duration, progress io.Writer) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)

@@ -186,7 +186,7 @@ func (t *Temporal) start(ctx context.Context) error {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
 		// Whoever took our port meanwhile would be mistaken for the server.
-		if err := checkFree(t.Address); err != nil {
+		if err := awaitFree(ctx, t.Address); err != nil {
 			return fmt.Errorf("temporal: %w", err)
 		}
 		server, err := StartChild(exec.Command(t.cli, t.args...), filepath.Join(t.dir, "temporal.log"), syscall.SIGTERM, t.lock)
@@ -286,7 +286,7 @@ const (
 
 // freePort returns a port nobody listens on: the usual one, if it is wanted and free, else any.
 func freePort(usual int, wantUsual bool) (int, error) {
-	if wantUsual && checkFree(fmt.Sprintf("127.0.0.1:%d", usual)) == nil {
+	if wantUsual && awaitFree(context.Background(), fmt.Sprintf("127.0.0.1:%d", usual)) == nil {
 		return usual, nil
 	}
 	var err error
@@ -297,6 +297,24 @@ func freePort(usual int, wantUsual bool) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("find a free port: %w", err)
+}
+
+// awaitFree waits until nobody listens at an address, for two seconds at most. A child that was forked while
+// the address was probed holds the probe's listener until it has become another program.
+func awaitFree(ctx context.Context, address string) error {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
+	defer stop()
+	for {
+		err := checkFree(address)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // checkFree tells whether somebody listens at an address.

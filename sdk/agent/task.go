@@ -28,6 +28,7 @@ type Task struct {
 	Error             *toolpark.TaskError `json:"error"`    // why it did not complete
 	Title             string              `json:"title"`
 	Metadata          jsontext.Value      `json:"metadata"`
+	ClaimedAt         time.Time           `json:"claimed_at"`  // zero until an executor has claimed it
 	DeadlineAt        time.Time           `json:"deadline_at"` // zero when no clock runs
 
 	Raw jsontext.Value `json:"-"` // the whole object as the server sent it
