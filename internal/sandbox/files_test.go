@@ -1,6 +1,8 @@
 package sandbox_test
 
 import (
+	"context"
+	"encoding/json/v2"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,10 +10,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/sdk/runner"
 )
 
 func TestRead(t *testing.T) {
@@ -189,6 +193,40 @@ func TestGrepIsBounded(t *testing.T) {
 	r = b.call("grep", in{"pattern": "y", "limit": 1000})
 	require.Less(t, len(r.Text), toolpark.MaxResult/4)
 	require.Contains(t, r.Text, "there is more")
+}
+
+func TestReadEndsWhenItIsCanceled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.file("hole.txt", strings.Repeat("a", 10_000)) // more than is looked at to tell text from bytes
+	require.NoError(t, os.Truncate(filepath.Join(b.dir, "hole.txt"), 1<<40))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	r, err := b.tools["read"].Run(ctx, runner.Call{Input: []byte(`{"path":"hole.txt"}`)})
+	require.NoError(t, err)
+	require.True(t, r.IsError)
+	require.Contains(t, r.Text, "canceled")
+	require.Less(t, time.Since(start), 10*time.Second)
+}
+
+// A call that is canceled ends, however hard its pattern and however long the line.
+func TestGrepEndsWhenItIsCanceled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.file("line.txt", strings.Repeat("a", 8<<20))
+	b.file("short.txt", strings.Repeat("a", 100<<10)+"needle")
+	require.Contains(t, b.call("grep", in{"pattern": "needle$", "path": "short.txt"}).Text, "short.txt:1: aaa")
+	input, err := json.Marshal(in{"pattern": "(.{0,900}q){1}$", "path": "line.txt"})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	r, err := b.tools["grep"].Run(ctx, runner.Call{Input: input})
+	require.NoError(t, err)
+	require.True(t, r.IsError)
+	require.Contains(t, r.Text, "canceled")
+	require.Less(t, time.Since(start), 10*time.Second)
 }
 
 func TestGlob(t *testing.T) {

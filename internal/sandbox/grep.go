@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/toolpark/toolpark/sdk/runner"
 )
@@ -86,10 +88,10 @@ func (s *Sandbox) grep(ctx context.Context, in grepInput, _ runner.Call) runner.
 			skipped++
 			return nil
 		}
-		for number := 1; len(content) > 0; number++ {
+		for number := 1; len(content) > 0 && ctx.Err() == nil; number++ {
 			var line []byte
 			line, content, _ = bytes.Cut(content, []byte("\n"))
-			if !match.Match(line) {
+			if !matches(ctx, match, line) {
 				continue
 			}
 			if found == limit || b.Len() >= maxShown {
@@ -100,7 +102,10 @@ func (s *Sandbox) grep(ctx context.Context, in grepInput, _ runner.Call) runner.
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	switch {
+	case ctx.Err() != nil:
+		return runner.Errorf("The call was canceled.")
+	case err != nil && !errors.Is(err, errEnough):
 		return failure(err)
 	}
 	if err != nil {
@@ -112,4 +117,31 @@ func (s *Sandbox) grep(ctx context.Context, in grepInput, _ runner.Call) runner.
 		fmt.Fprintf(&b, "(%s skipped: binary, too large or unreadable)\n", plural(skipped, "file"))
 	}
 	return runner.Result{Text: strings.TrimSuffix(b.String(), "\n"), Title: in.Pattern}
+}
+
+// longLine is a line in which a hard pattern may be busy for a while.
+const longLine = 64 << 10
+
+// matches tells whether a line matches. A long line reads as ended when the call is canceled.
+func matches(ctx context.Context, match *regexp.Regexp, line []byte) bool {
+	if len(line) < longLine {
+		return match.Match(line)
+	}
+	return match.MatchReader(&cancelableLine{ctx: ctx, line: line})
+}
+
+// cancelableLine reads a line rune by rune until its call is canceled.
+type cancelableLine struct {
+	ctx  context.Context
+	line []byte
+	read int // runes
+}
+
+func (l *cancelableLine) ReadRune() (r rune, size int, err error) {
+	if l.read++; len(l.line) == 0 || l.read%1024 == 0 && l.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	r, size = utf8.DecodeRune(l.line)
+	l.line = l.line[size:]
+	return r, size, nil
 }

@@ -73,7 +73,7 @@ func (s *Sandbox) read(ctx context.Context, in readInput, _ runner.Call) runner.
 			}
 			return runner.Result{Text: strings.TrimSuffix(b.String(), "\n"), Title: in.Path}
 		}
-		line, length, err := readLine(lines)
+		line, length, err := readLine(ctx, lines)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -99,10 +99,10 @@ func (s *Sandbox) read(ctx context.Context, in readInput, _ runner.Call) runner.
 }
 
 // readLine reads one line of any length and keeps as much of it as is shown. The error is io.EOF when
-// there is none.
-func readLine(r *bufio.Reader) (line string, length int, err error) {
+// there is none, or when the call was canceled: a line of a sparse file may go on for terabytes.
+func readLine(ctx context.Context, r *bufio.Reader) (line string, length int, err error) {
 	var kept []byte
-	for {
+	for ctx.Err() == nil {
 		part, err := r.ReadSlice('\n')
 		ended := err == nil
 		part = bytes.TrimSuffix(part, []byte("\n"))
@@ -115,4 +115,5 @@ func readLine(r *bufio.Reader) (line string, length int, err error) {
 			return "", 0, err
 		}
 	}
+	return "", 0, io.EOF
 }
