@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json/jsontext"
+	"errors"
 	"net/http"
 	"regexp"
 	"time"
@@ -252,10 +253,14 @@ func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.
 	if err := s.Delivery.Nudge(r.Context(), staged.Task, signal); err != nil {
 		s.Log.WarnContext(r.Context(), "task not nudged; the recovery loop will", "run", id.Run, "task", id.Key, "error", err)
 	}
-	return notify.Await(r.Context(), sub, toolpark.VerdictWait-time.Since(begin), s.draining, func(ctx context.Context) (*postgres.Verdict, bool, error) {
+	verdict, err := notify.Await(r.Context(), sub, toolpark.VerdictWait-time.Since(begin), s.draining, func(ctx context.Context) (*postgres.Verdict, bool, error) {
 		verdict, err := s.DB.Verdict(ctx, id, staged.Seq)
 		return verdict, verdict != nil, err
 	})
+	if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code == toolpark.CodeUnavailable {
+		return nil, nil // what is staged is durable, and will be judged once the database is back
+	}
+	return verdict, err
 }
 
 // withTask adds the task as it is now to a refusal that is about its state.

@@ -118,7 +118,7 @@ func (d *Delivery) taskOptions(task *toolpark.Task) client.StartWorkflowOptions 
 	if len(task.AddressedTo) == 1 {
 		attributes = append(attributes, visibility.Executor.ValueSet(task.AddressedTo[0].String()))
 	}
-	until := "its deadline"
+	until := "its timeout"
 	if task.DeadlineAt != nil {
 		attributes = append(attributes, visibility.Deadline.ValueSet(*task.DeadlineAt))
 		until = task.DeadlineAt.UTC().Format(time.RFC3339)
@@ -130,8 +130,9 @@ func (d *Delivery) taskOptions(task *toolpark.Task) client.StartWorkflowOptions 
 		TypedSearchAttributes: temporal.NewSearchAttributes(attributes...),
 		StaticSummary:         tool + " → " + target,
 		StaticDetails: fmt.Sprintf(
-			"Waits until %s for %s to claim and report this call. Request cancellation of this workflow to settle the task as canceled.",
-			until, target),
+			"Parked for %s, which may claim and report this call; the first deadline is %s. ToolparkState, ToolparkDeadline and "+
+				"the current details say what holds now. Request cancellation of this workflow to settle the task as canceled.",
+			target, until),
 	}
 }
 
