@@ -137,7 +137,7 @@ func TestOperatorsSeeAPark(t *testing.T) {
 	require.Equal(t, "echo → box", summary)
 	details, err := seen.GetStaticDetails()
 	require.NoError(t, err)
-	require.Contains(t, details, "Waits until "+row.DeadlineAt.UTC().Format(time.RFC3339))
+	require.Contains(t, details, "the first deadline is "+row.DeadlineAt.UTC().Format(time.RFC3339))
 	require.Contains(t, details, "Request cancellation of this workflow")
 	s.found(`ToolparkState = "dispatched" AND ToolparkTool = "echo" AND ToolparkExecutor = "`+s.runner.ID.String()+`"`, task)
 
