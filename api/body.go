@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json/jsontext"
 	"errors"
 	"fmt"
@@ -15,6 +16,18 @@ import (
 
 // bodyTime is how long a caller may take to send its body.
 const bodyTime = 30 * time.Second
+
+// hurryBody stops a caller that sends a byte a minute, whoever it is: a request that is refused before
+// its body is read is answered only once the rest has arrived, and that must not take for ever either.
+func (s *Server) hurryBody(next http.Handler) http.Handler {
+	limit := cmp.Or(s.bodyTime, bodyTime)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // readBody reads a JSON body of at most limit bytes and refuses what is no acceptable JSON, before
 // anything looks into it. The values at the exempt pointer patterns (/calls/*/arguments) are only
@@ -70,20 +83,23 @@ func checkContentType(r *http.Request) error {
 	return nil
 }
 
-// readAll reads the whole body. The read deadline stops a caller that sends a byte a minute; it is
-// lifted afterwards, since the server would take it for a lost connection during a long poll.
+// readAll reads the whole body. The read deadline is lifted once it is there, since the server would
+// take it for a lost connection during a long poll. Otherwise it stays: the server reads on.
 func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(bodyTime)); err == nil {
-		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	tooLarge := func() error {
+		return toolpark.Errorf(toolpark.CodeContentTooLarge, "The body is larger than the %s this route takes.", byteSize(limit))
+	}
+	if r.ContentLength > limit {
+		return nil, tooLarge()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, toolpark.Errorf(toolpark.CodeContentTooLarge, "The body is larger than the %s this route takes.", byteSize(limit))
+		return nil, tooLarge()
 	}
 	if err != nil {
 		return nil, toolpark.Errorf(toolpark.CodeBadRequest, "The body ended before all of it had arrived.").Because(err)
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 

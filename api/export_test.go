@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,13 @@ func (s *Server) Probe(h func(http.ResponseWriter, *http.Request) error) http.Ha
 	r.Use(s.observe(), secure, s.recoverPanic)
 	r.Get("/", s.handle(h))
 	return r
+}
+
+// HurryHandler is the whole API with another time for bodies.
+func (s *Server) HurryHandler(bodyTime time.Duration) http.Handler {
+	s.Metrics = prometheus.NewRegistry()
+	s.bodyTime = bodyTime
+	return s.Handler()
 }
 
 // What the tests reach of the door through Probe.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,7 @@ type Server struct {
 	Temporal func(context.Context) error // nil error: the Temporal server answers
 
 	drainOnce sync.Once
+	bodyTime  time.Duration // when not the constant, for tests
 	draining  chan struct{} // closed at shutdown: long polls and streams end early
 }
 
@@ -34,7 +36,7 @@ type Server struct {
 func (s *Server) Handler() http.Handler {
 	s.draining = make(chan struct{})
 	r := chi.NewRouter()
-	r.Use(s.observe(), secure, s.recoverPanic)
+	r.Use(s.observe(), secure, s.recoverPanic, s.hurryBody)
 	r.NotFound(s.handle(noRoute))
 	r.MethodNotAllowed(s.handle(wrongMethod(r)))
 
