@@ -2,7 +2,6 @@ package strictjson
 
 import (
 	"bytes"
-
 	"encoding/json/jsontext"
 )
 

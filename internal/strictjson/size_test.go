@@ -1,10 +1,9 @@
 package strictjson_test
 
 import (
+	"encoding/json/jsontext"
 	"strings"
 	"testing"
-
-	"encoding/json/jsontext"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
