@@ -109,6 +109,9 @@ func (t *Temporal) prepare(ctx context.Context, options TemporalOptions) (err er
 		"--dynamic-config-value", "frontend.rps=100000",
 		"--dynamic-config-value", "frontend.namespaceRPS.visibility=1000",
 		"--dynamic-config-value", "frontend.namespaceCount=20000", // long polls of many test workers
+		// With several partitions a task may wait in one that no worker polls at the moment.
+		"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
+		"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1",
 	}
 	for _, attribute := range visibility.Attributes() {
 		t.args = append(t.args, "--search-attribute", attribute.GetName()+"="+attribute.GetValueType().String())
