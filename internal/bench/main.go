@@ -1,5 +1,6 @@
 // Command bench measures a durable tool call against what Temporal itself costs, on one machine and one
 // Temporal server: a bare workflow, what a Temporal user would write by hand, and Toolpark over HTTP.
+// The server is Temporal's production server with its state in Postgres.
 //
 // The columns run interleaved, so that a noisy machine disturbs all of them alike; figures are medians
 // over the rounds, and ratios come from one run.
@@ -27,6 +28,7 @@ type options struct {
 	Rounds      int    `default:"5" help:"Rounds of each column; medians are over these."`
 	Calls       int    `default:"400" help:"Calls in one round of one column."`
 	Concurrency int    `default:"16" help:"Calls in flight at once."`
+	InMemory    bool   `help:"Measure on Temporal's development server in memory: quicker, and kinder to Temporal than production is."`
 	JSON        bool   `name:"json" help:"Print the figures as JSON."`
 	Profile     string `placeholder:"FILE" help:"Write a CPU profile of the Toolpark column to FILE."`
 }
@@ -60,7 +62,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	stack, err := devstack.Start(ctx, devstack.Options{Progress: os.Stderr})
+	stack, err := devstack.Start(ctx, devstack.Options{Progress: os.Stderr, Production: !o.InMemory})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ type Options struct {
 	// Dir keeps the state between starts. Empty makes a throwaway stack for tests: fast,
 	// not durable, without a Web UI, and gone when it stops.
 	Dir string
+	// Production runs Temporal's production server on the same Postgres, instead of a development server.
+	Production bool
 	// Progress receives a line about each thing found, fetched, built or awaited; nil discards.
 	Progress io.Writer
 }
@@ -38,7 +40,7 @@ type Stack struct {
 	Temporal *Temporal
 }
 
-// Start starts both side by side and returns once both answer.
+// Start starts both, side by side where it can, and returns once both answer.
 func Start(ctx context.Context, options Options) (*Stack, error) {
 	temporalOptions := TemporalOptions{Progress: options.Progress}
 	postgresOptions := PostgresOptions{Progress: options.Progress}
@@ -52,6 +54,17 @@ func Start(ctx context.Context, options Options) (*Stack, error) {
 		temporalOptions.WebUI = true
 	}
 	stack := new(Stack)
+	var err error
+	if options.Production { // one needs the other
+		if stack.Postgres, err = StartPostgres(ctx, postgresOptions); err != nil {
+			return nil, err
+		}
+		temporalOptions.Postgres = stack.Postgres
+		if stack.Temporal, err = StartTemporal(ctx, temporalOptions); err != nil {
+			return nil, errors.Join(err, stack.Stop())
+		}
+		return stack, nil
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		stack.Postgres, err = StartPostgres(groupCtx, postgresOptions)

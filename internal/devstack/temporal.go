@@ -28,6 +28,9 @@ type TemporalOptions struct {
 	Dir string
 	// WebUI serves Temporal's Web UI too.
 	WebUI bool
+	// Postgres keeps workflows in databases of this server, as production does, instead of in memory
+	// or in a file: Dir and WebUI then have no meaning.
+	Postgres *Postgres
 	// Progress receives lines about what is being done; nil discards.
 	Progress io.Writer
 }
@@ -38,13 +41,14 @@ type Temporal struct {
 	Address string // host:port of the frontend; it stays the same over restarts
 	WebUI   string // the Web UI's URL; empty without one
 
-	cli    string // empty when the server is not ours to stop
-	args   []string
-	dir    string
-	cancel func() // calls off the removal of a temporary dir when we die; nil for a kept one
-	lock   *os.File
-	usual  *os.File // the right to the usual ports; nil without it
-	server *Child
+	program string // the development server or the production one
+	args    []string
+	bare    bool // it starts without our namespace and search attributes: they are registered when it answers
+	dir     string
+	cancel  func() // calls off the removal of a temporary dir when we die; nil for a kept one
+	lock    *os.File
+	usual   *os.File // the right to the usual ports; nil without it
+	server  *Child
 }
 
 // The ports a server with a Web UI takes when they are free, so that bookmarks and the CLI's
@@ -54,35 +58,59 @@ const (
 	usualUIPort = 8233
 )
 
+// settings are the dynamic configuration of every server started here.
+var settings = []struct {
+	name  string
+	value int
+}{
+	// One machine is the whole load here: the limits meant to share a cluster only get in the way.
+	{"frontend.namespaceRPS", 100_000},
+	{"frontend.rps", 100_000},
+	{"frontend.namespaceRPS.visibility", 1000},
+	{"frontend.namespaceCount", 20_000}, // long polls of many test workers
+	// With several partitions a task may wait in one that no worker polls at the moment.
+	{"matching.numTaskqueueReadPartitions", 1},
+	{"matching.numTaskqueueWritePartitions", 1},
+}
+
 // StartTemporal returns a server that answers: the one TEMPORAL_ADDRESS names, else a development
-// server of the Temporal CLI.
+// server of the Temporal CLI, or the production server if it is to work on Postgres.
 func StartTemporal(ctx context.Context, options TemporalOptions) (*Temporal, error) {
 	if address := os.Getenv("TEMPORAL_ADDRESS"); address != "" {
 		sayf(options.Progress, "temporal: using TEMPORAL_ADDRESS %s", address)
 		return &Temporal{Address: address}, registerAtNamedServer(ctx)
 	}
-	cli, err := findTemporalCLI(ctx, options.Progress)
-	if err != nil {
-		return nil, err
+	t := new(Temporal)
+	prepare := t.prepareDevelopment
+	if options.Postgres != nil {
+		prepare = t.prepareProduction
 	}
-	t := &Temporal{cli: cli}
-	if err := t.prepare(ctx, options); err != nil {
+	if err := prepare(ctx, options); err != nil {
 		return nil, errors.Join(fmt.Errorf("temporal: %w", err), t.Stop())
 	}
-	sayf(options.Progress, "temporal: using %s at %s", cli, t.Address)
+	sayf(options.Progress, "temporal: using %s at %s", t.program, t.Address)
 	if err := t.start(ctx); err != nil {
 		return nil, errors.Join(err, t.Stop())
 	}
 	return t, nil
 }
 
-// prepare decides where the server keeps its state, where it listens, and what it is told.
-func (t *Temporal) prepare(ctx context.Context, options TemporalOptions) (err error) {
+// temporaryDir is for what a server leaves while it runs.
+func (t *Temporal) temporaryDir() (err error) {
+	if t.dir, err = os.MkdirTemp("", "toolpark-"); err != nil {
+		return err
+	}
+	t.cancel, err = whenOrphaned(nil, removeScript, t.dir)
+	return err
+}
+
+// prepareDevelopment decides where a development server keeps its state, where it listens, and what it is told.
+func (t *Temporal) prepareDevelopment(ctx context.Context, options TemporalOptions) (err error) {
+	if t.program, err = findTemporalCLI(ctx, options.Progress); err != nil {
+		return err
+	}
 	if options.Dir == "" {
-		if t.dir, err = os.MkdirTemp("", "toolpark-"); err != nil {
-			return err
-		}
-		t.cancel, err = whenOrphaned(nil, removeScript, t.dir)
+		err = t.temporaryDir()
 	} else {
 		t.dir = options.Dir
 		err = os.MkdirAll(t.dir, 0o700)
@@ -104,14 +132,9 @@ func (t *Temporal) prepare(ctx context.Context, options TemporalOptions) (err er
 	t.args = []string{
 		"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(port),
 		"--log-level", "warn",
-		// One machine is the whole load here: the limits meant to share a cluster only get in the way.
-		"--dynamic-config-value", "frontend.namespaceRPS=100000",
-		"--dynamic-config-value", "frontend.rps=100000",
-		"--dynamic-config-value", "frontend.namespaceRPS.visibility=1000",
-		"--dynamic-config-value", "frontend.namespaceCount=20000", // long polls of many test workers
-		// With several partitions a task may wait in one that no worker polls at the moment.
-		"--dynamic-config-value", "matching.numTaskqueueReadPartitions=1",
-		"--dynamic-config-value", "matching.numTaskqueueWritePartitions=1",
+	}
+	for _, s := range settings {
+		t.args = append(t.args, "--dynamic-config-value", fmt.Sprintf("%s=%d", s.name, s.value))
 	}
 	for _, attribute := range visibility.Attributes() {
 		t.args = append(t.args, "--search-attribute", attribute.GetName()+"="+attribute.GetValueType().String())
@@ -192,7 +215,7 @@ func (t *Temporal) start(ctx context.Context) error {
 		if err := awaitFree(ctx, t.Address); err != nil {
 			return fmt.Errorf("temporal: %w", err)
 		}
-		server, err := StartChild(exec.Command(t.cli, t.args...), filepath.Join(t.dir, "temporal.log"), syscall.SIGTERM, t.lock)
+		server, err := StartChild(exec.Command(t.program, t.args...), filepath.Join(t.dir, "temporal.log"), syscall.SIGTERM, t.lock)
 		if err != nil {
 			return fmt.Errorf("temporal: %w", err)
 		}
@@ -209,7 +232,7 @@ func (t *Temporal) await(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	for {
-		err := ready(ctx, t.Address)
+		err := t.ready(ctx)
 		if err == nil {
 			return nil
 		}
@@ -223,15 +246,20 @@ func (t *Temporal) await(ctx context.Context) error {
 	}
 }
 
-// ready tells why the server at address cannot be used yet.
-func ready(ctx context.Context, address string) error {
+// ready tells why the server cannot be used yet.
+func (t *Temporal) ready(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: silent{}})
+	c, err := client.DialContext(ctx, client.Options{HostPort: t.Address, Logger: silent{}})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if t.bare {
+		if err := registerNamespace(ctx, c); err != nil {
+			return err
+		}
+	}
 	missing, err := visibility.Missing(ctx, c, client.DefaultNamespace)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("search attributes are missing: %v", missing)
