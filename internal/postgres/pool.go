@@ -40,6 +40,8 @@ func Open(ctx context.Context, url string, maxConns int32) (*DB, error) {
 	params["application_name"] = "toolpark"
 	// Short clocks everywhere: nobody may hold a row that the rest of the system waits for, not even
 	// a process that was stopped in the middle of a transaction.
+	// Every statement is keyed: a plan for its parameters is no better than one for any, and costs as much as running it.
+	params["plan_cache_mode"] = "force_generic_plan"
 	params["lock_timeout"] = "2s"
 	params["statement_timeout"] = "5s"
 	params["idle_in_transaction_session_timeout"] = "10s"
