@@ -25,26 +25,6 @@ const eligible = `
 			AND c.revoked_at IS NULL
 			AND (c.expires_at IS NULL OR c.expires_at > now()))`
 
-// EligibleExecutor is an executor that may take work for a principal now.
-type EligibleExecutor struct {
-	ID          uuid.UUID
-	Kind        toolpark.ExecutorKind
-	DisplayName string
-	Environment jsontext.Value // as announced
-}
-
-// EligibleExecutors are those of ids that may take work for the human's principals, in the order of
-// ids. An id that is unknown, of another account or not eligible is left out.
-func EligibleExecutors(ctx context.Context, q Querier, account, human uuid.UUID, ids []uuid.UUID) ([]EligibleExecutor, error) {
-	rows, _ := q.Query(ctx, `
-		SELECT e.id, e.kind, e.display_name, e.environment
-		FROM executors e
-		WHERE e.id = ANY($3) AND `+eligible+`
-		ORDER BY array_position($3, e.id)`, account, human, ids)
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[EligibleExecutor])
-	return found, mapError(err, "read eligible executors")
-}
-
 // ExecutorDescription is an executor with what it serves.
 type ExecutorDescription struct {
 	ID              uuid.UUID
