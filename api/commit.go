@@ -49,23 +49,19 @@ func (s *Server) commit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.withTask(r.Context(), id, err)
 	}
-	verdict, err := s.verdict(r, sub, id, staged, workflows.SignalCommit)
+	judged, err := s.verdict(r, sub, id, staged, workflows.SignalCommit)
 	if err != nil {
 		return err
 	}
-	if verdict == nil {
+	if judged == nil {
 		return writeJSON(w, http.StatusAccepted, map[string]any{"commit": map[string]string{"status": "pending"}})
 	}
-	switch verdict.Code {
+	switch judged.Code {
 	case "":
+		return writeTask(w, judged.task)
 	case toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled, toolpark.CodeStaleClaim:
-		return s.withTask(r.Context(), id, park.LateCommitError(verdict.Code))
+		return s.withTask(r.Context(), id, park.LateCommitError(judged.Code))
 	default:
-		return toolpark.Errorf(verdict.Code, "%s", verdict.Message)
+		return toolpark.Errorf(judged.Code, "%s", judged.Message)
 	}
-	task, err := s.DB.TaskDetail(r.Context(), id)
-	if err != nil {
-		return err
-	}
-	return writeTask(w, task)
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 	"uuid"
 
@@ -193,24 +195,29 @@ func (s *Server) settledRound(r *http.Request) (number int, tasks []*postgres.Ta
 	if err != nil {
 		return 0, nil, false, err
 	}
-	run, err := s.readableRun(r)
+	id, err := pathUUID(r, "run")
 	if err != nil {
 		return 0, nil, false, err
 	}
 	number, err = strconv.Atoi(chi.URLParam(r, "number"))
 	if err != nil || number < 1 || number > 1<<31-1 || strconv.Itoa(number) != chi.URLParam(r, "number") {
-		return 0, nil, false, postgres.NotFound("round")
+		number = 0 // no round has it
 	}
-	sub := s.Park.Hub.Subscribe(notify.RoundTopic(run.ID, number))
+	sub := s.Park.Hub.Subscribe(notify.RoundTopic(id, number))
 	defer sub.Close()
-	settled, err = notify.Await(r.Context(), sub, wait, s.draining, func(ctx context.Context) (bool, bool, error) {
-		settled, err := s.DB.RoundSettled(ctx, run.AccountID, run.ID, number)
-		return settled, settled, err
-	})
+	begin := time.Now()
+	run, err := s.DB.Run(r.Context(), member(r), id, postgres.ReadRoundSettled(id, number, &settled))
 	if err != nil {
 		return 0, nil, false, err
 	}
-	tasks, err = s.DB.RoundDetail(r.Context(), run.AccountID, run.ID, number)
+	if !settled && wait > 0 {
+		notify.Wait(r.Context(), sub, wait, s.draining)
+	}
+	tasks, err = notify.Await(r.Context(), sub, wait-time.Since(begin), s.draining, func(ctx context.Context) ([]*postgres.TaskDetail, bool, error) {
+		tasks, err := s.DB.RoundDetail(ctx, run.AccountID, run.ID, number)
+		settled = !slices.ContainsFunc(tasks, func(t *postgres.TaskDetail) bool { return t.SettledAt == nil })
+		return tasks, settled, err
+	})
 	return number, tasks, settled, err
 }
 

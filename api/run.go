@@ -8,8 +8,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/notify"
@@ -166,7 +164,7 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == 0
 
 func (s *Server) insertRun(ctx context.Context, m toolpark.Member, run *postgres.Run, key string, hash []byte) (*postgres.Replay, error) {
 	var replay *postgres.Replay
-	err := s.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := s.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		var err error
 		if replay, err = postgres.ClaimKey(ctx, tx, m.Account, m.ID, key, hash); replay != nil || err != nil {
 			return err
@@ -181,10 +179,9 @@ func (s *Server) insertRun(ctx context.Context, m toolpark.Member, run *postgres
 					"Runner %s is unknown or not eligible.", run.DefaultRunnerID).At("/default_runner_executor_public_id")
 			}
 		}
-		if err := postgres.InsertRun(ctx, tx, run); err != nil {
-			return err
-		}
-		return postgres.StoreReply(ctx, tx, m.Account, m.ID, key, http.StatusCreated, nil, &run.ID)
+		postgres.InsertRun(tx, run)
+		postgres.StoreReply(tx, m.Account, m.ID, key, http.StatusCreated, nil, &run.ID)
+		return nil
 	})
 	return replay, err
 }

@@ -226,41 +226,49 @@ func (s *Server) cancelTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.withTask(r.Context(), id, err)
 	}
-	verdict, err := s.verdict(r, sub, id, staged, workflows.SignalCancel)
+	judged, err := s.verdict(r, sub, id, staged, workflows.SignalCancel)
 	if err != nil {
 		return err
 	}
-	if verdict == nil {
+	if judged == nil {
 		return writeJSON(w, http.StatusAccepted, map[string]any{"cancel": map[string]string{"status": "pending"}})
 	}
-	if verdict.Code != "" {
-		return s.withTask(r.Context(), id, toolpark.Errorf(verdict.Code, "The task settled before the cancel was judged."))
+	if judged.Code != "" {
+		return s.withTask(r.Context(), id, toolpark.Errorf(judged.Code, "The task settled before the cancel was judged."))
 	}
-	task, err := s.DB.TaskDetail(r.Context(), id)
-	if err != nil {
-		return err
-	}
-	return writeTask(w, task)
+	return writeTask(w, judged.task)
+}
+
+// judged is what became of a staged input, and the task as it was then.
+type judged struct {
+	postgres.Verdict
+	task *postgres.TaskDetail
 }
 
 // verdict nudges the task's workflow and waits for what it makes of a staged input; nil when no worker
 // answered in time. The input is durable: it will be judged.
-func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.TaskID, staged *park.Staged, signal workflows.Signal) (*postgres.Verdict, error) {
+func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.TaskID, staged *park.Staged, signal workflows.Signal) (*judged, error) {
 	if staged.Verdict != nil {
-		return staged.Verdict, nil
+		task, err := s.DB.TaskDetail(r.Context(), id)
+		return &judged{Verdict: *staged.Verdict, task: task}, err
 	}
 	begin := time.Now()
 	if err := s.Delivery.Nudge(r.Context(), staged.Task, signal); err != nil {
 		s.Log.WarnContext(r.Context(), "task not nudged; the recovery loop will", "run", id.Run, "task", id.Key, "error", err)
 	}
-	verdict, err := notify.Await(r.Context(), sub, toolpark.VerdictWait-time.Since(begin), s.draining, func(ctx context.Context) (*postgres.Verdict, bool, error) {
-		verdict, err := s.DB.Verdict(ctx, id, staged.Seq)
-		return verdict, verdict != nil, err
+	left := func() time.Duration { return toolpark.VerdictWait - time.Since(begin) }
+	notify.Wait(r.Context(), sub, left(), s.draining) // nothing was judged when it was staged
+	found, err := notify.Await(r.Context(), sub, left(), s.draining, func(ctx context.Context) (*judged, bool, error) {
+		verdict, task, err := s.DB.Verdict(ctx, id, staged.Seq)
+		if err != nil || verdict == nil {
+			return nil, false, err
+		}
+		return &judged{Verdict: *verdict, task: task}, true, nil
 	})
 	if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code == toolpark.CodeUnavailable {
 		return nil, nil // what is staged is durable, and will be judged once the database is back
 	}
-	return verdict, err
+	return found, err
 }
 
 // withTask adds the task as it is now to a refusal that is about its state.

@@ -8,7 +8,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -111,11 +110,12 @@ func TestARunWhoseStartWasLostIsDecided(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	id, mode := uuid.NewV7(), "bypass"
-	require.NoError(t, y.DB.Tx(t.Context(), func(tx pgx.Tx) error {
-		return postgres.InsertRun(t.Context(), tx, &postgres.Run{
+	require.NoError(t, y.DB.Tx(t.Context(), func(tx *postgres.Tx) error {
+		postgres.InsertRun(tx, &postgres.Run{
 			ID: id, AccountID: y.ID, CreatorID: y.Agent.ID, AgentID: &y.Agent.ID, ApprovalMode: &mode,
 			Requested: jsontext.Value(`{}`), Metadata: jsontext.Value(`{}`),
 		})
+		return nil
 	}))
 	y.StartWorker()
 	y.Eventually("the run is accepted", func() bool {
@@ -129,15 +129,14 @@ func TestAForcedStopWhoseCancelsWereLostIsCarriedThrough(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	task := y.Unstarted(y.run, y.runner, "echo", time.Hour, 1)[0]
-	require.NoError(t, y.DB.Tx(t.Context(), func(tx pgx.Tx) error {
+	require.NoError(t, y.DB.Tx(t.Context(), func(tx *postgres.Tx) error {
 		run, err := postgres.LockRun(t.Context(), tx, y.ID, task.Run)
 		if err != nil {
 			return err
 		}
-		if err := postgres.SetRunStatus(t.Context(), tx, run, toolpark.RunStopping); err != nil {
-			return err
-		}
-		return postgres.ForceStop(t.Context(), tx, run)
+		postgres.SetRunStatus(tx, run, toolpark.RunStopping)
+		postgres.ForceStop(tx, run)
+		return nil
 	}))
 	_, err := y.DB.Pool.Exec(t.Context(), `UPDATE runs SET wake_at = now() WHERE id = $1`, task.Run)
 	require.NoError(t, err)

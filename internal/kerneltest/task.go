@@ -6,7 +6,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
@@ -35,11 +34,12 @@ func (a *Account) BareRun() string {
 	a.T.Helper()
 	ctx, id := a.T.Context(), uuid.NewV7()
 	mode := "bypass"
-	require.NoError(a.T, a.DB.Tx(ctx, func(tx pgx.Tx) error {
-		return postgres.InsertRun(ctx, tx, &postgres.Run{
+	require.NoError(a.T, a.DB.Tx(ctx, func(tx *postgres.Tx) error {
+		postgres.InsertRun(tx, &postgres.Run{
 			ID: id, AccountID: a.ID, CreatorID: a.Agent.ID, AgentID: &a.Agent.ID, ApprovalMode: &mode,
 			Requested: jsontext.Value(`{}`), Metadata: jsontext.Value(`{}`),
 		})
+		return nil
 	}))
 	require.NoError(a.T, a.Park.Assemble(ctx, a.ID, id))
 	return id.String()

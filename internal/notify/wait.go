@@ -30,3 +30,16 @@ func Await[T any](
 		}
 	}
 }
+
+// Wait returns at the subscription's next wake, or when wait is over, ctx ends or stop is closed. It is for those
+// who know that there is nothing to read before.
+func Wait(ctx context.Context, sub *Subscription, wait time.Duration, stop <-chan struct{}) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-sub.C:
+	case <-stop:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/notify"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -29,9 +27,9 @@ type Advanced struct {
 func (p *Park) Advance(ctx context.Context, id toolpark.TaskID, generation int, canceled bool) (Advanced, error) {
 	var (
 		advanced Advanced
-		messages []notify.Message
+		messages func() []notify.Message // made of what the commit tells
 	)
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		task, err := postgres.LockTask(ctx, tx, id)
 		if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code == toolpark.CodeNotFound {
 			advanced = Advanced{Over: true} // a restored database may not know this task
@@ -45,9 +43,7 @@ func (p *Park) Advance(ctx context.Context, id toolpark.TaskID, generation int, 
 			return nil
 		}
 		if canceled && task.CancelRequestedAt == nil {
-			if err := stageOwnCancel(ctx, tx, task); err != nil {
-				return err
-			}
+			stageOwnCancel(tx, task)
 		}
 		report, failed := p.reporter(ctx, tx)
 		step := Judge(&task.Task, task.Now, task.Inputs, report)
@@ -56,28 +52,29 @@ func (p *Park) Advance(ctx context.Context, id toolpark.TaskID, generation int, 
 		}
 		if step.Outcome == nil {
 			advanced = asleep(task, step.Wake)
-			messages = told(task, step.Verdicts)
-			return postgres.Sleep(ctx, tx, task, step.Verdicts, task.ClaimedBy != nil)
+			messages = func() []notify.Message { return told(task, step.Verdicts) }
+			return postgres.Sleep(tx, task, step.Verdicts, task.ClaimedBy != nil)
 		}
-		settled, err := postgres.Settle(ctx, tx, task, step.Outcome, step.Verdicts)
+		settled, err := postgres.Settle(tx, task, step.Outcome, step.Verdicts)
 		advanced = Advanced{Over: true, Status: step.Outcome.Status}
-		messages = news(task, step.Outcome, settled)
+		messages = func() []notify.Message { return news(task, step.Outcome, settled) }
 		return err
 	})
 	if err != nil {
 		return Advanced{}, err
 	}
-	p.Hub.Publish(messages...)
+	if messages != nil {
+		p.Hub.Publish(messages()...)
+	}
 	return advanced, nil
 }
 
 // stageOwnCancel stages the cancel that reached the workflow directly and so has no row yet.
-func stageOwnCancel(ctx context.Context, tx pgx.Tx, task *postgres.LockedTask) error {
-	seq, err := postgres.Stage(ctx, tx, task, postgres.NewInput{Kind: toolpark.InputCancel})
+func stageOwnCancel(tx *postgres.Tx, task *postgres.LockedTask) {
+	seq := postgres.Stage(tx, task, postgres.NewInput{Kind: toolpark.InputCancel})
 	task.Inputs = append(task.Inputs, toolpark.Input{
 		Seq: seq, Generation: task.Generation, Kind: toolpark.InputCancel, StagedAt: task.Now,
 	})
-	return err
 }
 
 func asleep(task *postgres.LockedTask, wake time.Duration) Advanced {
@@ -100,7 +97,7 @@ func told(task *postgres.LockedTask, verdicts []postgres.Verdict) []notify.Messa
 }
 
 // news is who wants to hear of a settlement.
-func news(task *postgres.LockedTask, o *postgres.Outcome, settled postgres.Settled) []notify.Message {
+func news(task *postgres.LockedTask, o *postgres.Outcome, settled *postgres.Settled) []notify.Message {
 	messages := []notify.Message{
 		{Topic: notify.TaskTopic(task.ID())},
 		{Topic: notify.RunTopic(task.RunID)},

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -49,12 +47,10 @@ func refused(refusals []StepRefusal) error {
 // Refusals by step: its own Refusal, reserved_tool_name, runner_target_required, runner_not_eligible, tool_not_served,
 // duplicate_task_key; and those of AuthorRound for the run.
 func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres.Run, steps []ToolStep, idem Idempotency, reply Reply) (*Authored, *postgres.Replay, error) {
-	return p.author(ctx, m, run.ID, idem, reply, func(tx pgx.Tx, a *Authored) error {
-		routes, names := targets(run, steps)
-		addresses, err := postgres.FindAddresses(ctx, tx, run, routes, names)
-		if err != nil {
-			return err
-		}
+	var addresses postgres.Addresses
+	routes, names := targets(run, steps)
+	find := postgres.FindAddresses(run, routes, names, &addresses)
+	return p.author(ctx, m, run.ID, idem, reply, func(tx *postgres.Tx, a *Authored) error {
 		taken, err := postgres.TakenKeys(ctx, tx, run.AccountID, run.ID, keysOf(steps))
 		if err != nil {
 			return err
@@ -65,7 +61,7 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 			if key == "" {
 				key = fmt.Sprintf("s%d-tool-%d", a.run.Appends+1, i)
 			}
-			t, refusal := authored(run, &steps[i], key, i, addresses)
+			t, refusal := authored(run, &steps[i], key, i, &addresses)
 			if refusal == nil && taken[key] {
 				refusal = toolpark.Errorf(toolpark.CodeDuplicateTaskKey, "The run has a task %s.", key).At("/tool/key")
 			}
@@ -81,7 +77,7 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 			return refused(refusals)
 		}
 		return nil
-	})
+	}, find)
 }
 
 func targets(run *postgres.Run, steps []ToolStep) (routes []postgres.Route, names []string) {

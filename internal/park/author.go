@@ -6,8 +6,6 @@ import (
 	"encoding/json/jsontext"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/notify"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -49,23 +47,23 @@ func (a *Authored) Live() []*toolpark.Task {
 	return live
 }
 
-// author writes tasks in one transaction: the Idempotency-Key, the run's lock, what write makes of the
-// run, and the reply. It returns the replay of an earlier request instead, if there was one.
+// author writes tasks in one transaction: the Idempotency-Key, the run's lock with the reads, what write
+// makes of the run, and the reply. It returns the replay of an earlier request instead, if there was one.
 func (p *Park) author(
 	ctx context.Context, m toolpark.Member, run uuid.UUID, idem Idempotency, reply Reply,
-	write func(pgx.Tx, *Authored) error,
+	write func(*postgres.Tx, *Authored) error, reads ...postgres.Read,
 ) (*Authored, *postgres.Replay, error) {
 	var (
 		authored *Authored
 		replay   *postgres.Replay
 	)
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		var err error
 		if replay, err = postgres.ClaimKey(ctx, tx, m.Account, m.ID, idem.Key, idem.Hash); replay != nil || err != nil {
 			return err
 		}
 		authored = &Authored{}
-		if authored.run, err = postgres.LockRun(ctx, tx, m.Account, run); err != nil {
+		if authored.run, err = postgres.LockRun(ctx, tx, m.Account, run, reads...); err != nil {
 			return err
 		}
 		if err := open(&authored.run.Run); err != nil {
@@ -74,7 +72,7 @@ func (p *Park) author(
 		if err := write(tx, authored); err != nil {
 			return err
 		}
-		if err := postgres.InsertTasks(ctx, tx, authored.run, authored.Round, authored.Tasks); err != nil {
+		if err := postgres.InsertTasks(tx, authored.run, authored.Round, authored.Tasks); err != nil {
 			return err
 		}
 		if idem.Key == "" {
@@ -84,7 +82,8 @@ func (p *Park) author(
 		if err != nil {
 			return err
 		}
-		return postgres.StoreReply(ctx, tx, m.Account, m.ID, idem.Key, 201, body, nil)
+		postgres.StoreReply(tx, m.Account, m.ID, idem.Key, 201, body, nil)
+		return nil
 	})
 	if err != nil || replay != nil {
 		return nil, replay, err

@@ -5,8 +5,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/notify"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -26,11 +24,11 @@ type Claim struct {
 // already_claimed, not_eligible.
 func (p *Park) Claim(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, claimKey string) (*postgres.InboxRow, Claim, error) {
 	var (
-		row    *postgres.InboxRow
+		row    postgres.InboxRow
 		claim  Claim
 		losers []uuid.UUID
 	)
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		var admits bool
 		task, err := postgres.LockTask(ctx, tx, id, postgres.Admits(id, e.ID, &admits))
 		if err != nil {
@@ -43,14 +41,13 @@ func (p *Park) Claim(ctx context.Context, e toolpark.Executor, id toolpark.TaskI
 			if err := grantable(task, admits); err != nil {
 				return err
 			}
-			if claim.Token, err = p.grant(ctx, tx, task, e.ID, claimKey); err != nil {
-				return err
-			}
+			claim.Token = p.Tokens.fresh(&task.Task, e.ID, claimKey)
+			postgres.Grant(tx, task, e.ID, tokenHash(claim.Token))
 			losers = task.AddressedTo
 		}
 		claim.DeadlineAt = *task.DeadlineAt
-		row, err = p.DB.InboxRow(ctx, tx, id)
-		return err
+		postgres.ReadInboxRow(tx, id, &row)
+		return nil
 	})
 	if err != nil {
 		return nil, Claim{}, err
@@ -60,7 +57,7 @@ func (p *Park) Claim(ctx context.Context, e toolpark.Executor, id toolpark.TaskI
 			p.Hub.Publish(notify.Message{Topic: notify.InboxTopic(loser)})
 		}
 	}
-	return row, claim, nil
+	return &row, claim, nil
 }
 
 // claimable judges everything about a claim that the locked row tells, up to who holds it.
@@ -92,11 +89,6 @@ func grantable(task *postgres.LockedTask, admits bool) error {
 			"This executor may not take the task: it is shutting down, or its scope does not admit who asks.")
 	}
 	return nil
-}
-
-func (p *Park) grant(ctx context.Context, tx pgx.Tx, task *postgres.LockedTask, executor uuid.UUID, claimKey string) (token string, err error) {
-	token = p.Tokens.fresh(&task.Task, executor, claimKey)
-	return token, postgres.Grant(ctx, tx, task, executor, tokenHash(token))
 }
 
 // ClaimState tells whether the token holds a live claim, and until when. Any other token reads as a claim
@@ -131,10 +123,10 @@ func claimant(task *toolpark.Task, executor uuid.UUID, token string) error {
 // Refusals: not_claimant, not_extendable (settled, being canceled, or past its deadline),
 // extension_too_long (over the announced timeout or an hour, whichever is smaller).
 func (p *Park) Extend(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string, timeout time.Duration) (*postgres.InboxRow, Claim, error) {
-	var row *postgres.InboxRow
+	var row postgres.InboxRow
 	claim := Claim{Token: token}
 	moved := false
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		task, err := postgres.LockTask(ctx, tx, id)
 		if err != nil {
 			return err
@@ -143,14 +135,12 @@ func (p *Park) Extend(ctx context.Context, e toolpark.Executor, id toolpark.Task
 			return err
 		}
 		if deadline := task.Now.Add(timeout); deadline.After(*task.DeadlineAt) {
-			if err := postgres.Extend(ctx, tx, task, deadline); err != nil {
-				return err
-			}
+			postgres.Extend(tx, task, deadline)
 			moved = true
 		}
 		claim.DeadlineAt = *task.DeadlineAt
-		row, err = p.DB.InboxRow(ctx, tx, id)
-		return err
+		postgres.ReadInboxRow(tx, id, &row)
+		return nil
 	})
 	if err != nil {
 		return nil, Claim{}, err
@@ -158,7 +148,7 @@ func (p *Park) Extend(ctx context.Context, e toolpark.Executor, id toolpark.Task
 	if moved {
 		p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id.Run)}, notify.Message{Topic: notify.TaskTopic(id)})
 	}
-	return row, claim, nil
+	return &row, claim, nil
 }
 
 func extendable(task *postgres.LockedTask, executor uuid.UUID, token string, timeout time.Duration) error {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -34,7 +32,7 @@ func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark
 	}
 	token256 := tokenHash(token)
 	staged := &Staged{}
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		var reports postgres.Reports
 		task, err := postgres.LockTask(ctx, tx, id, postgres.FindReports(id, token256, bodyHash, &reports))
 		if err != nil {
@@ -57,10 +55,10 @@ func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark
 			return toolpark.Errorf(toolpark.CodeRateLimited,
 				"%d different reports are staged under this claim; wait for the verdict.", reports.Count)
 		}
-		staged.Seq, err = postgres.Stage(ctx, tx, task, postgres.NewInput{
+		staged.Seq = postgres.Stage(tx, task, postgres.NewInput{
 			Kind: toolpark.InputCommit, ActorID: &e.ID, TokenHash: token256, Body: body, BodyHash: bodyHash,
 		})
-		return err
+		return nil
 	})
 	return staged, err
 }
@@ -108,7 +106,7 @@ func stageable(fields envelope.Fields) error {
 // is the same wish; a task that has settled refuses with already_settled.
 func (p *Park) StageCancel(ctx context.Context, m toolpark.Member, id toolpark.TaskID) (*Staged, error) {
 	staged := &Staged{}
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		task, err := postgres.LockTask(ctx, tx, id)
 		if err != nil {
 			return err
@@ -123,15 +121,15 @@ func (p *Park) StageCancel(ctx context.Context, m toolpark.Member, id toolpark.T
 				return nil
 			}
 		}
-		staged.Seq, err = postgres.Stage(ctx, tx, task, postgres.NewInput{Kind: toolpark.InputCancel, ActorID: &m.ID})
-		return err
+		staged.Seq = postgres.Stage(tx, task, postgres.NewInput{Kind: toolpark.InputCancel, ActorID: &m.ID})
+		return nil
 	})
 	return staged, err
 }
 
 // StageTermination records that a task's workflow was terminated by hand.
 func (p *Park) StageTermination(ctx context.Context, id toolpark.TaskID) error {
-	return p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	return p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		task, err := postgres.LockTask(ctx, tx, id)
 		if err != nil || task.Status.Settled() {
 			return err
@@ -141,7 +139,7 @@ func (p *Park) StageTermination(ctx context.Context, id toolpark.TaskID) error {
 				return nil
 			}
 		}
-		_, err = postgres.Stage(ctx, tx, task, postgres.NewInput{Kind: toolpark.InputTerminated})
-		return err
+		postgres.Stage(tx, task, postgres.NewInput{Kind: toolpark.InputTerminated})
+		return nil
 	})
 }

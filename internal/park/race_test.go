@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/kerneltest"
+	"github.com/toolpark/toolpark/internal/postgres"
 	"github.com/toolpark/toolpark/sdk/agent"
 )
 
@@ -68,7 +69,7 @@ func TestStageMeetsAdvance(t *testing.T) {
 		require.NoError(t, l.advance(task))
 		row := task.Row()
 		require.Equal(t, toolpark.Uncertain, row.Status)
-		verdict, err := l.DB.Verdict(t.Context(), task.TaskID, 1)
+		verdict, _, err := l.DB.Verdict(t.Context(), task.TaskID, 1)
 		require.NoError(t, err)
 		require.Equal(t, toolpark.CodeClaimExpired, verdict.Code)
 	})
@@ -190,7 +191,8 @@ func TestTheLastTwoSettlesOfARound(t *testing.T) {
 		require.NoError(t, first)
 		require.NoError(t, second)
 		require.Equal(t, round+1, count(l.events(), "round_settled"))
-		over, err := a.DB.RoundSettled(t.Context(), l.ID, tasks[0].Run, made.Number)
+		var over bool
+		_, err = a.DB.Run(t.Context(), a.Member(), tasks[0].Run, postgres.ReadRoundSettled(tasks[0].Run, made.Number, &over))
 		require.NoError(t, err)
 		require.True(t, over)
 	}

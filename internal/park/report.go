@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -64,7 +62,7 @@ func parseReport(fields envelope.Fields) (envelope.Report, error) {
 }
 
 // reporter judges the reports of one Advance. tx reads an output schema that is not in the cache.
-func (p *Park) reporter(ctx context.Context, tx pgx.Tx) (Report, *error) {
+func (p *Park) reporter(ctx context.Context, tx *postgres.Tx) (Report, *error) {
 	failed := new(error)
 	return func(task *toolpark.Task, body []byte) (postgres.Outcome, *toolpark.Error) {
 		fields, err := decodeReport(body)
@@ -87,7 +85,7 @@ func (p *Park) reporter(ctx context.Context, tx pgx.Tx) (Report, *error) {
 	}, failed
 }
 
-func (p *Park) outputSchema(ctx context.Context, tx pgx.Tx, task *toolpark.Task) (*schema.Schema, error) {
+func (p *Park) outputSchema(ctx context.Context, tx *postgres.Tx, task *toolpark.Task) (*schema.Schema, error) {
 	if task.OutputSchemaHash == nil {
 		return nil, nil
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -55,18 +53,16 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 		calls[i] = declaration.Call{Name: call.Name, Arguments: call.Arguments}
 	}
 	admitted := declaration.AdmitAll(frozen, p.Schemas, calls)
-	return p.author(ctx, m, run.ID, req.Idempotency, reply, func(tx pgx.Tx, a *Authored) error {
+	var addresses postgres.Addresses
+	find := postgres.FindAddresses(run, routesOf(admitted), namesOf(admitted), &addresses)
+	return p.author(ctx, m, run.ID, req.Idempotency, reply, func(_ *postgres.Tx, a *Authored) error {
 		number := a.run.Rounds + 1
 		a.Round = &number
-		addresses, err := postgres.FindAddresses(ctx, tx, run, routesOf(admitted), namesOf(admitted))
-		if err != nil {
-			return err
-		}
 		for i := range admitted {
-			a.Tasks = append(a.Tasks, born(number, i, req.Calls[i], &admitted[i], addresses))
+			a.Tasks = append(a.Tasks, born(number, i, req.Calls[i], &admitted[i], &addresses))
 		}
 		return nil
-	})
+	}, find)
 }
 
 // narrow is the part of a declaration that a round offered. A name that the declaration lacks is

@@ -10,8 +10,6 @@ import (
 	"time"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/notify"
@@ -22,7 +20,7 @@ import (
 // now, or keeps the refusal. A run that has been decided, or is gone, stays as it is.
 func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 	decided := false
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		run, err := postgres.LockRun(ctx, tx, account, id)
 		if isCode(err, toolpark.CodeNotFound) {
 			return nil
@@ -33,12 +31,13 @@ func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 		decided = true
 		document, err := assemble(ctx, tx, run)
 		if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code != toolpark.CodeUnavailable {
-			return refuse(ctx, tx, run, refusal)
+			return refuse(tx, run, refusal)
 		}
 		if err != nil {
 			return err
 		}
-		return postgres.AcceptRun(ctx, tx, run, hash(document), document)
+		postgres.AcceptRun(tx, run, hash(document), document)
+		return nil
 	})
 	if err == nil && decided {
 		p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id)})
@@ -47,7 +46,7 @@ func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 }
 
 // assemble builds the frozen context from one snapshot of what executors announce.
-func assemble(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (jsontext.Value, error) {
+func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun) (jsontext.Value, error) {
 	configuration, err := declaration.ParseConfiguration(run.Requested)
 	if err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func assemble(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (jsontext
 	return frozen.Document()
 }
 
-func refuse(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun, refusal *toolpark.Error) error {
+func refuse(tx *postgres.Tx, run *postgres.LockedRun, refusal *toolpark.Error) error {
 	wire := map[string]any{}
 	maps.Copy(wire, refusal.Details)
 	wire["code"], wire["message"] = refusal.Code, refusal.Message
@@ -71,7 +70,8 @@ func refuse(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun, refusal *to
 	if err != nil {
 		return err
 	}
-	return postgres.RefuseRun(ctx, tx, run, raw)
+	postgres.RefuseRun(tx, run, raw)
+	return nil
 }
 
 // Refusal reads a refused run's refusal back as the error that acceptance gave.
@@ -103,7 +103,7 @@ func (p *Park) AdvanceRun(ctx context.Context, account, id uuid.UUID, canceled b
 	}
 	a := AdvancedRun{Wake: toolpark.RunIdleLimit}
 	ended, forced := false, false
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		run, err := postgres.LockRun(ctx, tx, account, id)
 		if isCode(err, toolpark.CodeNotFound) {
 			a.Over = true
@@ -121,7 +121,8 @@ func (p *Park) AdvanceRun(ctx context.Context, account, id uuid.UUID, canceled b
 		if forced = run.Status == toolpark.RunStopping && run.StopForced; forced {
 			return nil // the alarm stays until the run has ended
 		}
-		return postgres.RunSleeps(ctx, tx, run)
+		postgres.RunSleeps(tx, run)
+		return nil
 	})
 	if err != nil {
 		return a, err
@@ -136,7 +137,7 @@ func (p *Park) AdvanceRun(ctx context.Context, account, id uuid.UUID, canceled b
 	return a, nil
 }
 
-func completeIdle(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (ended bool, wake time.Duration, err error) {
+func completeIdle(ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun) (ended bool, wake time.Duration, err error) {
 	if left := toolpark.RunIdleLimit - run.Now.Sub(run.AuthoredAt); left > 0 {
 		return false, left, nil
 	}
@@ -144,13 +145,14 @@ func completeIdle(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (ende
 	if err != nil || live {
 		return false, toolpark.RunIdleLimit, err
 	}
-	return true, 0, postgres.SetRunStatus(ctx, tx, run, toolpark.RunCompleted)
+	postgres.SetRunStatus(tx, run, toolpark.RunCompleted)
+	return true, 0, nil
 }
 
 // Complete ends a run that has no live task; one that has is run_busy. A run that has completed stays
 // completed: repeating it is no error.
 func (p *Park) Complete(ctx context.Context, account, id uuid.UUID) error {
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		run, err := postgres.LockRun(ctx, tx, account, id)
 		if err != nil {
 			return err
@@ -169,7 +171,8 @@ func (p *Park) Complete(ctx context.Context, account, id uuid.UUID) error {
 			return toolpark.Errorf(toolpark.CodeRunBusy,
 				"The run has tasks that have not settled; wait for them, cancel them, or stop the run.")
 		}
-		return postgres.SetRunStatus(ctx, tx, run, toolpark.RunCompleted)
+		postgres.SetRunStatus(tx, run, toolpark.RunCompleted)
+		return nil
 	})
 	if err == nil {
 		p.Hub.Publish(notify.Message{Topic: notify.RunTopic(id)})
@@ -195,7 +198,7 @@ func (p *Park) StopByOperator(ctx context.Context, account, id uuid.UUID) error 
 
 func (p *Park) stop(ctx context.Context, account, id uuid.UUID, actor *uuid.UUID, force bool) error {
 	live := false
-	err := p.DB.Tx(ctx, func(tx pgx.Tx) error {
+	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		run, err := postgres.LockRun(ctx, tx, account, id)
 		if err != nil {
 			return err
@@ -211,7 +214,7 @@ func (p *Park) stop(ctx context.Context, account, id uuid.UUID, actor *uuid.UUID
 			}
 		}
 		if force && live {
-			return postgres.ForceStop(ctx, tx, run)
+			postgres.ForceStop(tx, run)
 		}
 		return nil
 	})
@@ -227,7 +230,7 @@ func (p *Park) stop(ctx context.Context, account, id uuid.UUID, actor *uuid.UUID
 }
 
 // stopOpen lets no new work into an open run, and ends it if nothing is live in it.
-func stopOpen(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (live bool, err error) {
+func stopOpen(ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun) (live bool, err error) {
 	if err := open(&run.Run); err != nil {
 		return false, err
 	}
@@ -238,7 +241,8 @@ func stopOpen(ctx context.Context, tx pgx.Tx, run *postgres.LockedRun) (live boo
 	if live {
 		status = toolpark.RunStopping
 	}
-	return live, postgres.SetRunStatus(ctx, tx, run, status)
+	postgres.SetRunStatus(tx, run, status)
+	return live, nil
 }
 
 // open tells whether a run takes new work.

@@ -35,25 +35,31 @@ type Addresses struct {
 	Names    map[string][]Served // who serves an unrouted name: the agent's own application, tools providers
 }
 
-// FindAddresses resolves routes and bare names for a run's principal in one statement, however many there
-// are. A runner never serves a bare name (seed: where a call goes).
-func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, names []string) (*Addresses, error) {
-	found := &Addresses{Eligible: map[uuid.UUID]bool{}, Routes: map[Route]Served{}, Names: map[string][]Served{}}
+// FindAddresses resolves routes and bare names for a run's principal into found, in one statement, however
+// many there are. A runner never serves a bare name (seed: where a call goes).
+func FindAddresses(run *Run, routes []Route, names []string, found *Addresses) Read {
+	*found = Addresses{Eligible: map[uuid.UUID]bool{}, Routes: map[Route]Served{}, Names: map[string][]Served{}}
 	executors, served := make([]uuid.UUID, len(routes)), make([]string, len(routes))
 	for i, r := range routes {
 		executors[i], served[i] = r.ExecutorID, r.Name
 	}
-	rows, _ := q.Query(ctx, `
-		SELECT e.id, e.kind, e.display_name, coalesce(t.name, ''), t.effect_profile, t.timeout_ms, t.output_schema_hash
-		FROM executors e
-		LEFT JOIN executor_tools t ON t.executor_id = e.id AND (
-			e.kind = 'runner' AND t.name IN (SELECT n FROM unnest($3::uuid[], $4::text[]) AS w(id, n) WHERE w.id = e.id)
-			OR e.kind <> 'runner' AND t.name = ANY($5))
-		WHERE (e.id = ANY($3) AND e.kind = 'runner'
-				OR e.kind = 'agent_application' AND e.agent_id = $6
-				OR e.kind = 'tools_provider' AND t.name IS NOT NULL)
-			AND `+eligible+`
-		ORDER BY e.id`, run.AccountID, run.HumanID, executors, served, names, run.AgentID)
+	return func(batch *pgx.Batch) {
+		batch.Queue(`
+			SELECT e.id, e.kind, e.display_name, coalesce(t.name, ''), t.effect_profile, t.timeout_ms, t.output_schema_hash
+			FROM executors e
+			LEFT JOIN executor_tools t ON t.executor_id = e.id AND (
+				e.kind = 'runner' AND t.name IN (SELECT n FROM unnest($3::uuid[], $4::text[]) AS w(id, n) WHERE w.id = e.id)
+				OR e.kind <> 'runner' AND t.name = ANY($5))
+			WHERE (e.id = ANY($3) AND e.kind = 'runner'
+					OR e.kind = 'agent_application' AND e.agent_id = $6
+					OR e.kind = 'tools_provider' AND t.name IS NOT NULL)
+				AND `+eligible+`
+			ORDER BY e.id`, run.AccountID, run.HumanID, executors, served, names, run.AgentID).Query(found.collect)
+	}
+}
+
+// collect sorts what the statement found.
+func (a *Addresses) collect(rows pgx.Rows) error {
 	var (
 		s      Served
 		effect *toolpark.EffectProfile
@@ -61,20 +67,20 @@ func FindAddresses(ctx context.Context, q Querier, run *Run, routes []Route, nam
 	columns := []any{&s.ExecutorID, &s.Kind, &s.DisplayName, &s.Name, &effect, &s.TimeoutMS, &s.OutputSchemaHash}
 	_, err := pgx.ForEachRow(rows, columns, func() error {
 		if s.Kind == toolpark.Runner {
-			found.Eligible[s.ExecutorID] = true
+			a.Eligible[s.ExecutorID] = true
 		}
 		if effect == nil {
 			return nil // eligible, but it serves none of the names
 		}
 		s.EffectProfile = *effect
 		if s.Kind == toolpark.Runner {
-			found.Routes[Route{ExecutorID: s.ExecutorID, Name: s.Name}] = s
+			a.Routes[Route{ExecutorID: s.ExecutorID, Name: s.Name}] = s
 			return nil
 		}
-		found.Names[s.Name] = append(found.Names[s.Name], s)
+		a.Names[s.Name] = append(a.Names[s.Name], s)
 		return nil
 	})
-	return found, mapError(err, "resolve the addresses of run %s", run.ID)
+	return err
 }
 
 // Snapshot reads, at one moment, what the eligible ones of the named runners announce, for the

@@ -83,8 +83,7 @@ func TestEligibility(t *testing.T) {
 		t.Run(test.who, func(t *testing.T) {
 			run := &postgres.Run{AccountID: account, HumanID: test.human}
 
-			addresses, err := postgres.FindAddresses(t.Context(), db.Pool, run, routes, []string{"echo"})
-			require.NoError(t, err)
+			addresses := find(t, db, run, routes, "echo")
 			eligible, routed := map[uuid.UUID]string{}, map[uuid.UUID]string{}
 			for id := range addresses.Eligible {
 				eligible[id] = names[id]
@@ -128,14 +127,23 @@ func TestEligibility(t *testing.T) {
 		route := []postgres.Route{{ExecutorID: *bot.ExecutorID, Name: "greet"}}
 		for agent, want := range map[uuid.UUID]int{bot.ID: 1, other.ID: 0} {
 			run := &postgres.Run{AccountID: account, AgentID: &agent, HumanID: ada.ID}
-			addresses, err := postgres.FindAddresses(t.Context(), db.Pool, run, route, []string{"greet"})
-			require.NoError(t, err)
+			addresses := find(t, db, run, route, "greet")
 			require.Len(t, addresses.Names["greet"], want)
 			require.Empty(t, addresses.Eligible, "it is no target of a route")
 		}
 		_, err = db.DiscoverExecutor(t.Context(), account, ada.ID, *bot.ExecutorID)
 		require.ErrorIs(t, err, pgx.ErrNoRows)
 	})
+}
+
+// find resolves addresses as authoring does.
+func find(t *testing.T, db *postgres.DB, run *postgres.Run, routes []postgres.Route, names ...string) *postgres.Addresses {
+	t.Helper()
+	addresses := &postgres.Addresses{}
+	batch := &pgx.Batch{}
+	postgres.FindAddresses(run, routes, names, addresses)(batch)
+	require.NoError(t, db.Pool.SendBatch(t.Context(), batch).Close())
+	return addresses
 }
 
 // serve announces tools by name.

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark/internal/declaration"
 )
 
@@ -22,7 +20,7 @@ func (db *DB) Announce(ctx context.Context, account, id uuid.UUID, a declaration
 		return ExecutorDescription{}, err
 	}
 	var described ExecutorDescription
-	err = db.Tx(ctx, func(tx pgx.Tx) error {
+	err = db.Tx(ctx, func(tx *Tx) error {
 		// The executor's row first: two announcements at once follow one another.
 		if _, err := tx.Exec(ctx, `
 			UPDATE executors
@@ -81,7 +79,7 @@ func announcedColumns(tools []declaration.AnnouncedTool) (toolColumns, map[[sha2
 	return c, schemas, nil
 }
 
-func (c toolColumns) insert(ctx context.Context, tx pgx.Tx, account, id uuid.UUID) error {
+func (c toolColumns) insert(ctx context.Context, tx *Tx, account, id uuid.UUID) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO executor_tools (
 			executor_id, account_id, name, position, effect_profile, timeout_ms, model_visible, output_schema_hash, entry)
@@ -94,7 +92,7 @@ func (c toolColumns) insert(ctx context.Context, tx pgx.Tx, account, id uuid.UUI
 
 // insertOutputSchemas keeps each schema once per account, in the order of their hashes: announcements
 // that share schemas would otherwise wait for one another in a circle.
-func insertOutputSchemas(ctx context.Context, tx pgx.Tx, account uuid.UUID, schemas map[[sha256.Size]byte]jsontext.Value) error {
+func insertOutputSchemas(ctx context.Context, tx *Tx, account uuid.UUID, schemas map[[sha256.Size]byte]jsontext.Value) error {
 	var hashes [][]byte
 	for sum := range schemas {
 		hashes = append(hashes, bytes.Clone(sum[:]))

@@ -45,30 +45,32 @@ type LockedRun struct {
 }
 
 // LockRun locks a run's row. Authoring locks the run first, which breaks no order: the task rows it
-// goes on to write are new. It answers not_found when the member may not read the run.
-func LockRun(ctx context.Context, tx pgx.Tx, account, run uuid.UUID) (*LockedRun, error) {
+// goes on to write are new. It makes the reads after the lock, in the same round trip. It answers
+// not_found when there is no such run in the account.
+func LockRun(ctx context.Context, tx *Tx, account, run uuid.UUID, reads ...Read) (*LockedRun, error) {
+	locked := &LockedRun{}
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT `+runColumns+` FROM runs r WHERE r.account_id = $1 AND r.id = $2 FOR NO KEY UPDATE`, account, run)
-	batch.Queue(`SELECT clock_timestamp()`)
-	results := tx.SendBatch(ctx, batch)
-	defer func() { _ = results.Close() }()
-	rows, _ := results.Query()
-	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Run])
+	batch.Queue(`SELECT `+runColumns+` FROM runs r WHERE r.account_id = $1 AND r.id = $2 FOR NO KEY UPDATE`,
+		account, run).Query(func(rows pgx.Rows) (err error) {
+		locked.Run, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Run])
+		return err
+	})
+	batch.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&locked.Now) })
+	for _, read := range reads {
+		read(batch)
+	}
+	err := tx.Send(ctx, batch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, NotFound("run")
 	}
-	if err != nil {
-		return nil, mapError(err, "lock run %s", run)
-	}
-	locked := &LockedRun{Run: r}
-	return locked, mapError(results.QueryRow().Scan(&locked.Now), "read the clock")
+	return locked, mapError(err, "lock run %s", run)
 }
 
 // InsertTasks writes the tasks of one round or one append under a locked run, with their inputs, their
 // inbox rows and their events, in a constant number of statements. Live tasks start their clock at
 // run.Now. A round number of nil means the append door.
-func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tasks []NewTask) error {
-	batch := &pgx.Batch{}
+func InsertTasks(tx *Tx, run *LockedRun, round *int, tasks []NewTask) error {
+	batch := tx.Later()
 	if round != nil {
 		batch.Queue(`INSERT INTO rounds (account_id, run_id, number, created_at) VALUES ($1, $2, $3, $4)`,
 			run.AccountID, run.ID, *round, run.Now)
@@ -85,7 +87,7 @@ func InsertTasks(ctx context.Context, tx pgx.Tx, run *LockedRun, round *int, tas
 	if round != nil && !anyLive(tasks) {
 		batch.Queue(`UPDATE rounds SET settled_at = $3 WHERE run_id = $1 AND number = $2`, run.ID, *round, run.Now)
 	}
-	return mapError(tx.SendBatch(ctx, batch).Close(), "write tasks of run %s", run.ID)
+	return nil
 }
 
 func queueTasks(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
@@ -232,7 +234,7 @@ func columns(tasks []toolpark.TaskID) (accounts, runs []uuid.UUID, keys []string
 }
 
 // TakenKeys are those of the keys that tasks of the run have. The run must be locked.
-func TakenKeys(ctx context.Context, tx pgx.Tx, account, run uuid.UUID, keys []string) (map[string]bool, error) {
+func TakenKeys(ctx context.Context, tx *Tx, account, run uuid.UUID, keys []string) (map[string]bool, error) {
 	taken := map[string]bool{}
 	if len(keys) == 0 {
 		return taken, nil

@@ -29,10 +29,10 @@ func Admits(id toolpark.TaskID, executor uuid.UUID, admits *bool) Read {
 
 // Grant gives a locked task to an executor: its clock starts again in full, and its inbox row stays
 // only with the claimant. The recovery loop shows the claim to operators if it lasts.
-func Grant(ctx context.Context, tx pgx.Tx, task *LockedTask, executor uuid.UUID, tokenHash []byte) error {
+func Grant(tx *Tx, task *LockedTask, executor uuid.UUID, tokenHash []byte) {
 	id := task.ID()
 	deadline := task.Now.Add(task.Timeout())
-	batch := &pgx.Batch{}
+	batch := tx.Later()
 	batch.Queue(`
 		UPDATE tasks
 		SET claimed_by = $4, claimed_at = $5, claim_token_hash = $6, claim_shown = false, deadline_at = $7,
@@ -44,18 +44,14 @@ func Grant(ctx context.Context, tx pgx.Tx, task *LockedTask, executor uuid.UUID,
 	}
 	batch.Queue(`UPDATE deliveries SET claimed = true WHERE run_id = $1 AND task_key = $2 AND executor_id = $3`,
 		id.Run, id.Key, executor)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return mapError(err, "grant task %s", id)
-	}
 	task.DeadlineAt, task.ClaimedBy, task.ClaimTokenHash = &deadline, &executor, tokenHash
-	return nil
 }
 
 // Extend moves a locked task's deadline, with the event that says so. The recovery loop's alarm moves
 // along unless something else is due before the old deadline.
-func Extend(ctx context.Context, tx pgx.Tx, task *LockedTask, deadline time.Time) error {
+func Extend(tx *Tx, task *LockedTask, deadline time.Time) {
 	id := task.ID()
-	batch := &pgx.Batch{}
+	batch := tx.Later()
 	batch.Queue(`
 		UPDATE tasks
 		SET wake_at = CASE WHEN wake_at >= deadline_at THEN $4::timestamptz + $5::interval ELSE wake_at END,
@@ -69,11 +65,7 @@ func Extend(ctx context.Context, tx pgx.Tx, task *LockedTask, deadline time.Time
 		SELECT $1, $2, event_seq, 'task_deadline_extended',
 			json_build_object('task_key', $3::text, 'generation', $4::int, 'deadline_at', $5::text)
 		FROM run`, id.Account, id.Run, id.Key, task.Generation, deadline.UTC().Format(time.RFC3339Nano))
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return mapError(err, "extend task %s", id)
-	}
 	task.DeadlineAt = &deadline
-	return nil
 }
 
 // Progress keeps the last frame of a live claim. It tells whether the frame was kept: frames that come

@@ -82,7 +82,7 @@ func RevokeCredential(ctx context.Context, q Querier, account, id uuid.UUID) (Cr
 func (db *DB) RotateCredential(ctx context.Context, account, id uuid.UUID, expiresAt *time.Time) (Credential, string, error) {
 	var made Credential
 	var bearer string
-	err := db.Tx(ctx, func(tx pgx.Tx) error {
+	err := db.Tx(ctx, func(tx *Tx) error {
 		old, err := RevokeCredential(ctx, tx, account, id)
 		if err != nil {
 			return err

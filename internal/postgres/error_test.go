@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
@@ -35,11 +34,11 @@ func TestTransientFailuresAreUnavailable(t *testing.T) {
 		t.Parallel()
 		db := openDB(t)
 		account, _ := newAccount(t, db)
-		lock := func(tx pgx.Tx) error {
+		lock := func(tx *postgres.Tx) error {
 			_, err := tx.Exec(t.Context(), `SELECT FROM accounts WHERE id = $1 FOR UPDATE`, account)
 			return err
 		}
-		err := db.Tx(t.Context(), func(tx pgx.Tx) error {
+		err := db.Tx(t.Context(), func(tx *postgres.Tx) error {
 			require.NoError(t, lock(tx))
 			start := time.Now()
 			err := db.Tx(t.Context(), lock)
@@ -52,7 +51,7 @@ func TestTransientFailuresAreUnavailable(t *testing.T) {
 	t.Run("a connection that is killed", func(t *testing.T) {
 		t.Parallel()
 		db := openDB(t)
-		err := db.Tx(t.Context(), func(tx pgx.Tx) error {
+		err := db.Tx(t.Context(), func(tx *postgres.Tx) error {
 			var pid int
 			require.NoError(t, tx.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid))
 			_, err := db.Pool.Exec(t.Context(), `SELECT pg_terminate_backend($1)`, pid)
@@ -69,7 +68,7 @@ func TestTransientFailuresAreUnavailable(t *testing.T) {
 		db := openDB(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
-		err := db.Tx(ctx, func(tx pgx.Tx) error {
+		err := db.Tx(ctx, func(tx *postgres.Tx) error {
 			_, err := tx.Exec(ctx, `SELECT pg_sleep(3)`)
 			return err
 		})
@@ -85,7 +84,7 @@ func TestTx(t *testing.T) {
 
 	t.Run("an error rolls back and passes as it is", func(t *testing.T) {
 		refusal := toolpark.Errorf(toolpark.CodeRunBusy, "no")
-		err := db.Tx(t.Context(), func(tx pgx.Tx) error {
+		err := db.Tx(t.Context(), func(tx *postgres.Tx) error {
 			_, err := tx.Exec(t.Context(), `CREATE TABLE scratch ()`)
 			require.NoError(t, err)
 			return refusal
@@ -96,7 +95,7 @@ func TestTx(t *testing.T) {
 	})
 
 	t.Run("it is READ COMMITTED", func(t *testing.T) {
-		require.NoError(t, db.Tx(t.Context(), func(tx pgx.Tx) error {
+		require.NoError(t, db.Tx(t.Context(), func(tx *postgres.Tx) error {
 			var level string
 			require.NoError(t, tx.QueryRow(t.Context(), `SHOW transaction_isolation`).Scan(&level))
 			require.Equal(t, "read committed", level)

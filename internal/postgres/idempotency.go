@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"uuid"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toolpark/toolpark"
 )
 
@@ -23,7 +21,7 @@ type Replay struct {
 // the key is ours: do the work and StoreReply before committing. Another transaction that holds the
 // key is waited for. The same key with another request is idempotency_mismatch; a key older than
 // toolpark.IdempotencyTTL is free. An empty key claims nothing.
-func ClaimKey(ctx context.Context, tx pgx.Tx, account, owner uuid.UUID, key string, requestHash []byte) (*Replay, error) {
+func ClaimKey(ctx context.Context, tx *Tx, account, owner uuid.UUID, key string, requestHash []byte) (*Replay, error) {
 	if key == "" {
 		return nil, nil
 	}
@@ -63,13 +61,12 @@ func ClaimKey(ctx context.Context, tx pgx.Tx, account, owner uuid.UUID, key stri
 
 // StoreReply keeps what the request answers, in the transaction that claimed the key. For a run, pass
 // its id and no body. An empty key stores nothing.
-func StoreReply(ctx context.Context, tx pgx.Tx, account, owner uuid.UUID, key string, status int, body jsontext.Value, run *uuid.UUID) error {
+func StoreReply(tx *Tx, account, owner uuid.UUID, key string, status int, body jsontext.Value, run *uuid.UUID) {
 	if key == "" {
-		return nil
+		return
 	}
-	_, err := tx.Exec(ctx, `
+	tx.Later().Queue(`
 		UPDATE idempotency_keys
 		SET status = $4, body = $5, run_id = $6
 		WHERE account_id = $1 AND owner_id = $2 AND key = $3`, account, owner, key, status, body, run)
-	return mapError(err, "store the reply of an idempotency key")
 }

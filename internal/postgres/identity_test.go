@@ -133,7 +133,7 @@ func TestExecutorCredentials(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, unseen)
 
-		require.NoError(t, db.Tx(t.Context(), func(tx pgx.Tx) error {
+		require.NoError(t, db.Tx(t.Context(), func(tx *postgres.Tx) error {
 			_, err := tx.Exec(t.Context(), `SELECT FROM executors WHERE id = $1 FOR UPDATE`, id)
 			require.NoError(t, err)
 			start := time.Now()

@@ -43,12 +43,14 @@ const inboxRows = `
 	JOIN accounts a ON a.id = r.account_id
 	JOIN members m ON m.id = r.creator_id`
 
-// InboxRow reads the row of one task, as its claimant receives it.
-func (db *DB) InboxRow(ctx context.Context, q Querier, id toolpark.TaskID) (*InboxRow, error) {
-	rows, _ := q.Query(ctx, inboxRows+`
-		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key)
-	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[InboxRow])
-	return row, mapError(err, "read inbox row %s", id)
+// ReadInboxRow reads the row of one task into row, as its claimant receives it, when the transaction commits.
+func ReadInboxRow(tx *Tx, id toolpark.TaskID, row *InboxRow) {
+	tx.Later().Queue(inboxRows+`
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key).
+		Query(func(rows pgx.Rows) (err error) {
+			*row, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[InboxRow])
+			return err
+		})
 }
 
 // InboxPosition is where a page of an inbox ends.

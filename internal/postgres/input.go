@@ -23,9 +23,9 @@ type NewInput struct {
 // Stage writes an input for a locked task, stamped with the clock that was read under the lock, and
 // asks the recovery loop to look soon in case the signal that follows is lost. It returns the input's
 // sequence number.
-func Stage(ctx context.Context, tx pgx.Tx, task *LockedTask, in NewInput) (int, error) {
+func Stage(tx *Tx, task *LockedTask, in NewInput) int {
 	id := task.ID()
-	batch := &pgx.Batch{}
+	batch := tx.Later()
 	batch.Queue(`
 		INSERT INTO task_inputs (account_id, run_id, task_key, seq, generation, kind, staged_at, actor_id, token_hash,
 			body, body_hash)
@@ -38,7 +38,7 @@ func Stage(ctx context.Context, tx pgx.Tx, task *LockedTask, in NewInput) (int, 
 			cancel_requested_at = CASE WHEN $6 THEN coalesce(cancel_requested_at, $4) ELSE cancel_requested_at END
 		WHERE account_id = $1 AND run_id = $2 AND key = $3`,
 		id.Account, id.Run, id.Key, task.Now, wakeGrace, in.Kind == toolpark.InputCancel)
-	return task.NextInput, mapError(tx.SendBatch(ctx, batch).Close(), "stage %s for task %s", in.Kind, id)
+	return task.NextInput
 }
 
 // StagedReport is a report that was staged under a claim before: its verdict once it was judged.
@@ -79,20 +79,26 @@ func FindReports(id toolpark.TaskID, tokenHash, bodyHash []byte, found *Reports)
 	}
 }
 
-// Verdict reads what became of a staged input; nil until it is judged.
-func (db *DB) Verdict(ctx context.Context, id toolpark.TaskID, seq int) (*Verdict, error) {
-	var raw []byte
-	err := db.Pool.QueryRow(ctx, `
+// Verdict reads what became of a staged input, nil until it is judged, and the task as it is then.
+func (db *DB) Verdict(ctx context.Context, id toolpark.TaskID, seq int) (*Verdict, *TaskDetail, error) {
+	var (
+		raw  []byte
+		task *TaskDetail
+	)
+	batch := &pgx.Batch{}
+	batch.Queue(`
 		SELECT verdict FROM task_inputs WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND seq = $4`,
-		id.Account, id.Run, id.Key, seq).Scan(&raw)
+		id.Account, id.Run, id.Key, seq).QueryRow(func(row pgx.Row) error { return row.Scan(&raw) })
+	readTask(id, &task)(batch)
+	err := db.Pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, NotFound("task")
+		return nil, nil, NotFound("task")
 	}
 	if err != nil || raw == nil {
-		return nil, mapError(err, "read a verdict of task %s", id)
+		return nil, task, mapError(err, "read a verdict of task %s", id)
 	}
 	verdict := new(Verdict)
-	return verdict, json.Unmarshal(raw, verdict)
+	return verdict, task, json.Unmarshal(raw, verdict)
 }
 
 // StageCancels stages a cancel for every live task of a run, in one statement and without the run's

@@ -47,7 +47,7 @@ func (db *DB) CreateHuman(ctx context.Context, account uuid.UUID, handle, displa
 func (db *DB) CreateAgent(ctx context.Context, account, steward uuid.UUID, handle, displayName string, mayDecide bool) (Member, error) {
 	id := uuid.NewV7()
 	var agent Member
-	err := db.Tx(ctx, func(tx pgx.Tx) error {
+	err := db.Tx(ctx, func(tx *Tx) error {
 		// The lock holds off the steward's removal until the agent is there to forbid it.
 		err := tx.QueryRow(ctx, `
 			SELECT FROM members
@@ -80,7 +80,7 @@ func (db *DB) CreateAgent(ctx context.Context, account, steward uuid.UUID, handl
 // RemoveMember ends a member's access at once; an agent's own address is revoked with it. A human who
 // is still the steward of an active agent is not removed. pgx.ErrNoRows when there is no such member.
 func (db *DB) RemoveMember(ctx context.Context, account, id uuid.UUID) error {
-	return db.Tx(ctx, func(tx pgx.Tx) error {
+	return db.Tx(ctx, func(tx *Tx) error {
 		err := tx.QueryRow(ctx, `
 			SELECT FROM members WHERE account_id = $1 AND id = $2 FOR UPDATE`, account, id).Scan()
 		if err != nil {

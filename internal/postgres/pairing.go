@@ -61,7 +61,7 @@ func (db *DB) RevokeExecutor(ctx context.Context, account, id uuid.UUID) error {
 func (db *DB) RepairPairing(ctx context.Context, account, id uuid.UUID, expiresAt *time.Time) (Credential, string, error) {
 	var made Credential
 	var bearer string
-	err := db.Tx(ctx, func(tx pgx.Tx) error {
+	err := db.Tx(ctx, func(tx *Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE executors SET credential_epoch = credential_epoch + 1
 			WHERE account_id = $1 AND id = $2 AND status = 'active'`, account, id)

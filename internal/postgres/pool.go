@@ -63,10 +63,3 @@ func (db *DB) Close() { db.Pool.Close() }
 func (db *DB) Ping(ctx context.Context) error {
 	return mapError(db.Pool.Ping(ctx), "reach the database")
 }
-
-// Tx runs do in one READ COMMITTED transaction: it commits when do returns nil and rolls back
-// otherwise. An error of package toolpark passes as it is.
-func (db *DB) Tx(ctx context.Context, do func(tx pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
-	return mapError(err, "transaction")
-}

@@ -53,21 +53,29 @@ func readsAll(m toolpark.Member) bool {
 }
 
 // InsertRun writes a run as accepting; its workflow decides it.
-func InsertRun(ctx context.Context, tx pgx.Tx, r *Run) error {
-	_, err := tx.Exec(ctx, `
+func InsertRun(tx *Tx, r *Run) {
+	tx.Later().Queue(`
 		INSERT INTO runs (id, account_id, creator_id, agent_id, status, default_runner_id, requested, label, metadata,
 			approval_mode, wake_at)
 		VALUES ($1, $2, $3, $4, 'accepting', $5, $6, $7, $8, $9, clock_timestamp() + $10::interval)`,
 		r.ID, r.AccountID, r.CreatorID, r.AgentID, r.DefaultRunnerID, r.Requested, r.Label, r.Metadata,
 		r.ApprovalMode, wakeGrace)
-	return mapError(err, "write run %s", r.ID)
 }
 
-// Run reads a run that the member may read; any other is not_found.
-func (db *DB) Run(ctx context.Context, m toolpark.Member, id uuid.UUID) (*Run, error) {
-	rows, _ := db.Pool.Query(ctx, `SELECT `+runColumns+` FROM runs r WHERE `+runReadable+` AND r.id = $4`,
-		m.Account, m.ID, readsAll(m), id)
-	run, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Run])
+// Run reads a run that the member may read; any other is not_found. The reads go along in the same round
+// trip: what they found counts only when the run may be read.
+func (db *DB) Run(ctx context.Context, m toolpark.Member, id uuid.UUID, reads ...Read) (*Run, error) {
+	var run *Run
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT `+runColumns+` FROM runs r WHERE `+runReadable+` AND r.id = $4`, m.Account, m.ID, readsAll(m), id).
+		Query(func(rows pgx.Rows) (err error) {
+			run, err = pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Run])
+			return err
+		})
+	for _, read := range reads {
+		read(batch)
+	}
+	err := db.Pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, NotFound("run")
 	}
@@ -141,8 +149,8 @@ func (db *DB) ContextDocument(ctx context.Context, account uuid.UUID, hash []byt
 }
 
 // AcceptRun freezes the context and lets the run begin. The run must be locked and accepting.
-func AcceptRun(ctx context.Context, tx pgx.Tx, run *LockedRun, hash []byte, document jsontext.Value) error {
-	batch := &pgx.Batch{}
+func AcceptRun(tx *Tx, run *LockedRun, hash []byte, document jsontext.Value) {
+	batch := tx.Later()
 	batch.Queue(`INSERT INTO frozen_contexts (account_id, hash, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		run.AccountID, hash, document)
 	batch.Queue(`
@@ -150,22 +158,20 @@ func AcceptRun(ctx context.Context, tx pgx.Tx, run *LockedRun, hash []byte, docu
 			authored_at = clock_timestamp()
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, hash)
 	queueEvents(batch, run, []Event{{Type: eventRunAccepted, Data: jsontext.Value(`{}`)}})
-	return mapError(tx.SendBatch(ctx, batch).Close(), "accept run %s", run.ID)
 }
 
 // RefuseRun keeps the refusal and nothing else; the run's Idempotency-Key is free again.
-func RefuseRun(ctx context.Context, tx pgx.Tx, run *LockedRun, refusal jsontext.Value) error {
-	batch := &pgx.Batch{}
+func RefuseRun(tx *Tx, run *LockedRun, refusal jsontext.Value) {
+	batch := tx.Later()
 	batch.Queue(`
 		UPDATE runs SET status = 'refused', refusal = $3, requested = NULL, wake_at = NULL,
 			ended_at = clock_timestamp()
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, refusal)
 	batch.Queue(`DELETE FROM idempotency_keys WHERE account_id = $1 AND run_id = $2`, run.AccountID, run.ID)
-	return mapError(tx.SendBatch(ctx, batch).Close(), "refuse run %s", run.ID)
 }
 
 // HasLiveTask tells whether any task of the locked run has not settled.
-func HasLiveTask(ctx context.Context, tx pgx.Tx, run *LockedRun) (bool, error) {
+func HasLiveTask(ctx context.Context, tx *Tx, run *LockedRun) (bool, error) {
 	var live bool
 	err := tx.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM tasks WHERE run_id = $1 AND settled_at IS NULL)`, run.ID).Scan(&live)
@@ -174,30 +180,27 @@ func HasLiveTask(ctx context.Context, tx pgx.Tx, run *LockedRun) (bool, error) {
 
 // SetRunStatus moves a locked run to stopping or to its end, with the event that says so. Its workflow
 // is nudged at once, and by the recovery loop if that is lost.
-func SetRunStatus(ctx context.Context, tx pgx.Tx, run *LockedRun, status toolpark.RunStatus) error {
-	batch := &pgx.Batch{}
+func SetRunStatus(tx *Tx, run *LockedRun, status toolpark.RunStatus) {
+	batch := tx.Later()
 	batch.Queue(`
 		UPDATE runs SET status = $3, wake_at = clock_timestamp() + $4::interval,
 			ended_at = CASE WHEN $5 THEN clock_timestamp() END
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, status, wakeGrace, status.Terminal())
 	queueEvents(batch, run, []Event{runStatus(status)})
-	return mapError(tx.SendBatch(ctx, batch).Close(), "move run %s to %s", run.ID, status)
 }
 
 // ForceStop records that the live tasks of a locked, stopping run are to be canceled. The run's workflow
 // sees to it if whoever asked dies before it has staged the cancels.
-func ForceStop(ctx context.Context, tx pgx.Tx, run *LockedRun) error {
-	_, err := tx.Exec(ctx, `
+func ForceStop(tx *Tx, run *LockedRun) {
+	tx.Later().Queue(`
 		UPDATE runs SET stop_forced = true, wake_at = clock_timestamp() + $3::interval WHERE account_id = $1 AND id = $2`,
 		run.AccountID, run.ID, wakeGrace)
-	return mapError(err, "force the stop of run %s", run.ID)
 }
 
 // RunSleeps records that the run's workflow has seen the run as it is.
-func RunSleeps(ctx context.Context, tx pgx.Tx, run *LockedRun) error {
-	_, err := tx.Exec(ctx, `UPDATE runs SET wake_at = NULL, wake_attempts = 0 WHERE account_id = $1 AND id = $2`,
+func RunSleeps(tx *Tx, run *LockedRun) {
+	tx.Later().Queue(`UPDATE runs SET wake_at = NULL, wake_attempts = 0 WHERE account_id = $1 AND id = $2`,
 		run.AccountID, run.ID)
-	return mapError(err, "put run %s to sleep", run.ID)
 }
 
 // byteaText is the text form of a bytea, for a parameter that travels inside JSON.

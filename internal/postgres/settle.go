@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"uuid"
@@ -40,8 +39,9 @@ type Settled struct {
 
 // Settle ends a locked task in one transaction with everything that follows from it. The run's row is
 // locked last, and whether the round is over is read after that lock; the run's counter moves in the
-// last statement, so that events have no gaps and no commit waits longer than it must.
-func Settle(ctx context.Context, tx pgx.Tx, task *LockedTask, o *Outcome, verdicts []Verdict) (Settled, error) {
+// last statement, so that events have no gaps and no commit waits longer than it must. What it returns is
+// filled in by the commit.
+func Settle(tx *Tx, task *LockedTask, o *Outcome, verdicts []Verdict) (*Settled, error) {
 	id := task.ID()
 	var errorKey, errorDetail *string
 	if o.Error != nil {
@@ -50,7 +50,7 @@ func Settle(ctx context.Context, tx pgx.Tx, task *LockedTask, o *Outcome, verdic
 			errorDetail = &o.Error.Detail
 		}
 	}
-	batch := &pgx.Batch{}
+	batch := tx.Later()
 	batch.Queue(`
 		UPDATE tasks
 		SET status = $4, settled_at = $5, settled_by = $6, is_error = $7, error_key = $8,
@@ -64,10 +64,10 @@ func Settle(ctx context.Context, tx pgx.Tx, task *LockedTask, o *Outcome, verdic
 		id.Account, id.Run, id.Key, task.Generation, o.Content, o.StructuredContent, o.Title, o.Metadata,
 		errorDetail, o.Rejected)
 	if err := queueVerdicts(batch, id, verdicts); err != nil {
-		return Settled{}, err
+		return nil, err
 	}
 	batch.Queue(`DELETE FROM progress WHERE run_id = $1 AND task_key = $2`, id.Run, id.Key)
-	var settled Settled
+	settled := &Settled{}
 	batch.Queue(`DELETE FROM deliveries WHERE run_id = $1 AND task_key = $2 RETURNING executor_id`, id.Run, id.Key).
 		Query(func(rows pgx.Rows) error {
 			var err error
@@ -105,8 +105,7 @@ func Settle(ctx context.Context, tx pgx.Tx, task *LockedTask, o *Outcome, verdic
 		id.Account, id.Run, task.Round, taskStatus(id.Key, task.Generation, o.Status).Data, roundData(task.Round),
 		runStatus(toolpark.RunCanceled).Data).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&settled.RoundSettled, &settled.RunEnded) })
-	err := tx.SendBatch(ctx, batch).Close()
-	return settled, mapError(err, "settle task %s", id)
+	return settled, nil
 }
 
 // queueVerdicts writes what became of staged inputs. A judged report's body is dropped: what was
@@ -130,9 +129,9 @@ func queueVerdicts(batch *pgx.Batch, id toolpark.TaskID, verdicts []Verdict) err
 
 // Sleep records that a locked task was looked at and goes on waiting: what was judged, whether the
 // claim has been shown to operators, and when the recovery loop should look again.
-func Sleep(ctx context.Context, tx pgx.Tx, task *LockedTask, verdicts []Verdict, claimShown bool) error {
+func Sleep(tx *Tx, task *LockedTask, verdicts []Verdict, claimShown bool) error {
 	id := task.ID()
-	batch := &pgx.Batch{}
+	batch := tx.Later()
 	if err := queueVerdicts(batch, id, verdicts); err != nil {
 		return err
 	}
@@ -142,5 +141,5 @@ func Sleep(ctx context.Context, tx pgx.Tx, task *LockedTask, verdicts []Verdict,
 			claim_shown = $5, revision = revision + $6
 		WHERE account_id = $1 AND run_id = $2 AND key = $3 AND settled_at IS NULL`,
 		id.Account, id.Run, id.Key, wakeGrace, claimShown, len(verdicts))
-	return mapError(tx.SendBatch(ctx, batch).Close(), "put task %s to sleep", id)
+	return nil
 }

@@ -30,12 +30,12 @@ type LockedTask struct {
 	Inputs []toolpark.Input // staged and not judged, in the order of their staging
 }
 
-// Read is a statement that LockTask sends along after the lock, in the same round trip.
+// Read is a statement that is sent along with another one, in the same round trip.
 type Read func(*pgx.Batch)
 
 // LockTask locks a task's row, then makes the reads. It answers not_found when there is no such task in
 // the account.
-func LockTask(ctx context.Context, tx pgx.Tx, id toolpark.TaskID, reads ...Read) (*LockedTask, error) {
+func LockTask(ctx context.Context, tx *Tx, id toolpark.TaskID, reads ...Read) (*LockedTask, error) {
 	locked := &LockedTask{}
 	batch := &pgx.Batch{}
 	batch.Queue(`
@@ -58,7 +58,7 @@ func LockTask(ctx context.Context, tx pgx.Tx, id toolpark.TaskID, reads ...Read)
 	for _, read := range reads {
 		read(batch)
 	}
-	err := tx.SendBatch(ctx, batch).Close()
+	err := tx.Send(ctx, batch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, NotFound("task")
 	}
@@ -107,13 +107,25 @@ const taskDetails = `
 
 // TaskDetail reads one task whole.
 func (db *DB) TaskDetail(ctx context.Context, id toolpark.TaskID) (*TaskDetail, error) {
-	rows, _ := db.Pool.Query(ctx, taskDetails+`
-		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key)
-	task, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[TaskDetail])
+	var task *TaskDetail
+	batch := &pgx.Batch{}
+	readTask(id, &task)(batch)
+	err := db.Pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, NotFound("task")
 	}
 	return task, mapError(err, "read task %s", id)
+}
+
+func readTask(id toolpark.TaskID, task **TaskDetail) Read {
+	return func(batch *pgx.Batch) {
+		batch.Queue(taskDetails+`
+			WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`, id.Account, id.Run, id.Key).
+			Query(func(rows pgx.Rows) (err error) {
+				*task, err = pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[TaskDetail])
+				return err
+			})
+	}
 }
 
 // RoundDetail reads every task of a round whole, in call order. It answers not_found for a round that
@@ -129,17 +141,13 @@ func (db *DB) RoundDetail(ctx context.Context, account, run uuid.UUID, number in
 	return tasks, mapError(err, "read round %s/%d", run, number)
 }
 
-// RoundSettled tells whether every task of the round has settled. It answers not_found for a round
-// that was never opened.
-func (db *DB) RoundSettled(ctx context.Context, account, run uuid.UUID, number int) (bool, error) {
-	var settled bool
-	err := db.Pool.QueryRow(ctx, `
-		SELECT NOT EXISTS (SELECT FROM tasks WHERE run_id = $2 AND round = $3 AND settled_at IS NULL)
-		FROM rounds WHERE account_id = $1 AND run_id = $2 AND number = $3`, account, run, number).Scan(&settled)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, NotFound("round")
+// ReadRoundSettled reads into settled whether every task of a round has settled; of a round that was never
+// opened there is none that has not.
+func ReadRoundSettled(run uuid.UUID, number int, settled *bool) Read {
+	return func(batch *pgx.Batch) {
+		batch.Queue(`SELECT NOT EXISTS (SELECT FROM tasks WHERE run_id = $1 AND round = $2 AND settled_at IS NULL)`,
+			run, number).QueryRow(func(row pgx.Row) error { return row.Scan(settled) })
 	}
-	return settled, mapError(err, "read round %s/%d", run, number)
 }
 
 // TasksPage lists a run's tasks without inputs and results, by key.
