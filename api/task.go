@@ -253,7 +253,7 @@ func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.
 		return &judged{Verdict: *staged.Verdict, task: task}, err
 	}
 	begin := time.Now()
-	if err := s.Delivery.Nudge(r.Context(), staged.Task, signal); err != nil {
+	if err := s.Delivery.NudgeTo(r.Context(), staged.Task, signal, staged.Asks); err != nil {
 		s.Log.WarnContext(r.Context(), "task not nudged; the recovery loop will", "run", id.Run, "task", id.Key, "error", err)
 	}
 	left := func() time.Duration { return toolpark.VerdictWait - time.Since(begin) }

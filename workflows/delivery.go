@@ -48,7 +48,7 @@ func (d *Delivery) Close() { d.starts.close() }
 func (d *Delivery) start(ctx context.Context, task *toolpark.Task, delay time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
-	options := d.taskOptions(task)
+	options := d.taskOptions(task, task.Status)
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
 	options.StartDelay = delay
 	_, err := d.client.ExecuteWorkflow(ctx, options, ToolTask, taskInput(task))
@@ -74,9 +74,15 @@ func Unreachable(err error) bool {
 // a running, missing, failed, terminated or expired workflow and a restored database. A spare run finds
 // a settled row and ends.
 func (d *Delivery) Nudge(ctx context.Context, task *toolpark.Task, signal Signal) error {
+	return d.NudgeTo(ctx, task, signal, task.Status)
+}
+
+// NudgeTo is Nudge after something was staged that asks for a status. A workflow that this starts shows that
+// status from its start on, which saves a quick call the upsert at its end.
+func (d *Delivery) NudgeTo(ctx context.Context, task *toolpark.Task, signal Signal, asks toolpark.Status) error {
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
-	options := d.taskOptions(task)
+	options := d.taskOptions(task, asks)
 	options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 	options.WorkflowIDConflictPolicy = enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
 	_, err := d.client.SignalWithStartWorkflow(ctx, options.ID, string(signal), nil, options, ToolTask, taskInput(task))
@@ -108,12 +114,12 @@ func taskInput(task *toolpark.Task) ToolTaskInput {
 
 // taskOptions is what an operator sees of a task from its start on: which tool, whose, in which state,
 // until when, and how to release it. Never inputs or results.
-func (d *Delivery) taskOptions(task *toolpark.Task) client.StartWorkflowOptions {
+func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) client.StartWorkflowOptions {
 	tool, target := deref(task.ToolName), deref(task.TargetName)
 	attributes := []temporal.SearchAttributeUpdate{
 		visibility.Account.ValueSet(task.AccountID.String()),
 		visibility.Tool.ValueSet(tool),
-		visibility.State.ValueSet(string(task.Status)),
+		visibility.State.ValueSet(string(status)),
 	}
 	if len(task.AddressedTo) == 1 {
 		attributes = append(attributes, visibility.Executor.ValueSet(task.AddressedTo[0].String()))
@@ -123,16 +129,18 @@ func (d *Delivery) taskOptions(task *toolpark.Task) client.StartWorkflowOptions 
 		attributes = append(attributes, visibility.Deadline.ValueSet(*task.DeadlineAt))
 		until = task.DeadlineAt.UTC().Format(time.RFC3339)
 	}
+	details := fmt.Sprintf("Parked for %s, which may claim and report this call; the first deadline is %s. ToolparkState, "+
+		"ToolparkDeadline and the current details say what holds now. ", target, until)
+	if status.Settled() {
+		details = fmt.Sprintf("Was parked for %s; a worker is about to settle it as %s. ", target, status)
+	}
 	return client.StartWorkflowOptions{
 		ID:                    TaskWorkflowID(task.RunID, task.Key, task.Generation),
 		TaskQueue:             d.queue,
 		WorkflowTaskTimeout:   taskTimeout,
 		TypedSearchAttributes: temporal.NewSearchAttributes(attributes...),
 		StaticSummary:         tool + " → " + target,
-		StaticDetails: fmt.Sprintf(
-			"Parked for %s, which may claim and report this call; the first deadline is %s. ToolparkState, ToolparkDeadline and "+
-				"the current details say what holds now. Request cancellation of this workflow to settle the task as canceled.",
-			target, until),
+		StaticDetails:         details + "Request cancellation of this workflow to settle the task as canceled.",
 	}
 }
 

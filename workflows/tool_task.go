@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/activities"
 	"github.com/toolpark/toolpark/internal/visibility"
 )
@@ -32,6 +31,7 @@ func ToolTask(ctx workflow.Context, in ToolTaskInput) error {
 		log:  log.With(workflow.GetLogger(ctx), "run", in.Run.String(), "task", in.Key, "generation", in.Generation),
 		wait: newWaiter(ctx, taskSignals, in.Canceled),
 	}
+	wf.shown, _ = workflow.GetTypedSearchAttributes(ctx).GetKeyword(visibility.State) // what the start said
 	return wf.run(ctx)
 }
 
@@ -41,7 +41,7 @@ type toolTask struct {
 	in    ToolTaskInput
 	log   log.Logger
 	wait  *waiter
-	shown string // the state that operators were shown last; empty: what the start said
+	shown string // the state that operators were shown last
 }
 
 func (wf *toolTask) run(ctx workflow.Context) error {
@@ -91,7 +91,7 @@ func (wf *toolTask) show(ctx workflow.Context, a activities.AdvanceResult) {
 	if claimed {
 		state = visibility.StateClaimed
 	}
-	if state == "" || state == wf.shown || (wf.shown == "" && a.Status == toolpark.Dispatched && !claimed) {
+	if state == "" || state == wf.shown {
 		return
 	}
 	wf.shown = state

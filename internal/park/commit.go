@@ -15,6 +15,7 @@ type Staged struct {
 	Task    *toolpark.Task
 	Seq     int
 	Verdict *postgres.Verdict // nil until it is judged
+	Asks    toolpark.Status   // where the task stands if the input is accepted
 }
 
 // StageCommit stages an executor's report for the task's workflow to judge. What cannot settle the
@@ -22,7 +23,7 @@ type Staged struct {
 // settled answers from its row, and the error carries it as detail "task".
 func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string, fields envelope.Fields) (*Staged, error) {
 	// What needs no row is worked out before the lock. A refused report was never staged, so it equals none.
-	refusal := stageable(fields)
+	asks, refusal := stageable(fields)
 	var body, bodyHash []byte
 	if refusal == nil {
 		var err error
@@ -31,7 +32,7 @@ func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark
 		}
 	}
 	token256 := tokenHash(token)
-	staged := &Staged{}
+	staged := &Staged{Asks: asks}
 	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		var reports postgres.Reports
 		task, err := postgres.LockTask(ctx, tx, id, postgres.FindReports(id, token256, bodyHash, &reports))
@@ -92,20 +93,23 @@ func LateCommitError(code toolpark.Code) *toolpark.Error {
 	}
 }
 
-// stageable tells whether a report can settle its task: it keeps to the grammar, or holds what cannot
-// be stored, which ends the task as failed.
-func stageable(fields envelope.Fields) error {
-	_, err := parseReport(fields)
+// stageable tells whether a report can settle its task, and how: it keeps to the grammar, or holds what
+// cannot be stored, which ends the task as failed.
+func stageable(fields envelope.Fields) (toolpark.Status, error) {
+	report, err := parseReport(fields)
 	if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code == toolpark.CodeResultUnstorable {
-		return nil
+		return toolpark.Failed, nil
 	}
-	return err
+	if report.Failed {
+		return toolpark.Failed, err
+	}
+	return toolpark.Completed, err
 }
 
 // StageCancel stages a member's wish that a task end. From then on nobody can claim it. Repeating it
 // is the same wish; a task that has settled refuses with already_settled.
 func (p *Park) StageCancel(ctx context.Context, m toolpark.Member, id toolpark.TaskID) (*Staged, error) {
-	staged := &Staged{}
+	staged := &Staged{Asks: toolpark.Canceled}
 	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		task, err := postgres.LockTask(ctx, tx, id)
 		if err != nil {
