@@ -36,6 +36,17 @@ const (
 	CodeRunnerNotEligible    Code = "runner_not_eligible"
 	CodeToolNotServed        Code = "tool_not_served"
 	CodeToolNotDeclared      Code = "tool_not_declared"
+	CodeSkillCatalogTooLarge Code = "skill_catalog_too_large"
+)
+
+// Codes of an alias, an author's own spelling of a kernel tool.
+const (
+	CodeAliasCanonicalUnknown         Code = "alias_canonical_unknown"
+	CodeAliasNameReserved             Code = "alias_name_reserved"
+	CodeAliasParamUnknown             Code = "alias_param_unknown"
+	CodeAliasInvertNeedsBoolean       Code = "alias_invert_needs_boolean"
+	CodeAliasParamDescriptionRequired Code = "alias_param_description_required"
+	CodeAliasRecutAnchorMissing       Code = "alias_recut_anchor_missing"
 )
 
 // Codes of runs, rounds and authored tasks.

@@ -41,6 +41,14 @@ var statuses = map[toolpark.Code]int{
 	toolpark.CodeRunnerNotEligible:    http.StatusUnprocessableEntity,
 	toolpark.CodeToolNotServed:        http.StatusUnprocessableEntity,
 	toolpark.CodeToolNotDeclared:      http.StatusUnprocessableEntity,
+	toolpark.CodeSkillCatalogTooLarge: http.StatusUnprocessableEntity,
+
+	toolpark.CodeAliasCanonicalUnknown:         http.StatusUnprocessableEntity,
+	toolpark.CodeAliasNameReserved:             http.StatusUnprocessableEntity,
+	toolpark.CodeAliasParamUnknown:             http.StatusUnprocessableEntity,
+	toolpark.CodeAliasInvertNeedsBoolean:       http.StatusUnprocessableEntity,
+	toolpark.CodeAliasParamDescriptionRequired: http.StatusUnprocessableEntity,
+	toolpark.CodeAliasRecutAnchorMissing:       http.StatusUnprocessableEntity,
 
 	toolpark.CodeRunAccepting:     http.StatusConflict,
 	toolpark.CodeRunBusy:          http.StatusConflict,

@@ -242,7 +242,7 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
 	if !r.URL.Query().Has("format") {
 		return toolpark.Errorf(toolpark.CodeParameterMissing, "The query parameter format is required.").With("parameter", "format")
 	}
-	format, err := envelope.ParseFormat(r.URL.Query().Get("format"))
+	format, err := toolpark.ParseFormat(r.URL.Query().Get("format"))
 	if err != nil {
 		return err
 	}

@@ -1,69 +1,125 @@
-// Package catalog knows the kernel's own tools: the names that Toolpark keeps for itself.
+// Package catalog knows the kernel's own tools: the names that Toolpark keeps for itself, and of each
+// tool that runs, what a model reads of it and what the host knows of it.
 //
 // Every kernel tool has a canonical name (nexus.tools.search) and a short wire name that a model
 // reads (tool_search). Wire names are written down, never computed from the canonical ones, so that a
 // name on a cached prompt prefix can never be moved by a change of rule.
 package catalog
 
-import "strings"
+import (
+	"cmp"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"slices"
+	"time"
 
-// wireNames maps each canonical name to its wire name.
-var wireNames = map[string]string{
-	"nexus.graph.delegate_task": "delegate_task",
-	"nexus.graph.wait":          "wait",
-	"nexus.human.ask":           "ask",
-	"nexus.conversation.spawn":  "spawn",
-	"nexus.conversation.send":   "send",
-	"nexus.conversation.status": "status",
-	"nexus.conversation.cancel": "cancel",
-	"nexus.memory.read":         "memory_read",
-	"nexus.memory.ls":           "memory_ls",
-	"nexus.memory.grep":         "memory_grep",
-	"nexus.memory.write":        "memory_write",
-	"nexus.memory.edit":         "memory_edit",
-	"nexus.memory.delete":       "memory_delete",
-	"nexus.skill.load":          "skill",
-	"nexus.tools.search":        "tool_search",
-	"nexus.tools.call":          "tool_call",
-	"nexus.runners.list":        "runners_list",
+	"github.com/toolpark/toolpark"
+)
+
+// Canonical names that other packages speak of.
+const (
+	ToolsSearch = "nexus.tools.search"
+	ToolsCall   = "nexus.tools.call"
+	RunnersList = "nexus.runners.list"
+	SkillLoad   = "nexus.skill.load"
+)
+
+// Tool is a kernel tool that runs.
+type Tool struct {
+	Canonical     string
+	Name          string // on the wire
+	EffectProfile toolpark.EffectProfile
+	Timeout       time.Duration  // the deadline of a call that names none
+	Template      string         // the description, with tool names as macros: {{tool_call}}
+	Parameters    jsontext.Value // a closed object schema
 }
 
-// reservedNamespaces are the families that no executor may serve in the kernel's place. Memory and
-// skill are kernel tools too, but a provider may serve memory, and an executor serves its own skills.
-var reservedNamespaces = []string{
-	"nexus.graph",
-	"nexus.human",
-	"nexus.conversation",
-	"nexus.tools",
-	"nexus.runners",
+// Description is the template with every macro rendered: names maps a wire name to the spelling that a
+// declaration gives it, and a name that it lacks stays as it is. Nil names give the catalog's own render.
+func (t *Tool) Description(names map[string]string) string { return Render(t.Template, names) }
+
+// Catalog is a set of kernel tools that run. It does not change.
+type Catalog struct {
+	tools       []Tool // in canonical order
+	byCanonical map[string]*Tool
+	byName      map[string]*Tool
 }
 
-var canonicalNames = func() map[string]string {
-	byWire := make(map[string]string, len(wireNames))
-	for canonical, wire := range wireNames {
-		byWire[wire] = canonical
+// New makes a catalog. Canonical names must differ, and so must wire names.
+func New(tools ...Tool) *Catalog {
+	c := &Catalog{
+		tools:       slices.SortedFunc(slices.Values(tools), func(a, b Tool) int { return cmp.Compare(a.Canonical, b.Canonical) }),
+		byCanonical: make(map[string]*Tool, len(tools)),
+		byName:      make(map[string]*Tool, len(tools)),
 	}
-	return byWire
-}()
-
-// Reserved tells whether name is a kernel tool's, in its canonical or its wire spelling. Such a name
-// may not be declared as an author's function nor authored as a step.
-func Reserved(name string) bool {
-	_, canonical := wireNames[name]
-	_, wire := canonicalNames[name]
-	return canonical || wire
+	for i := range c.tools {
+		t := &c.tools[i]
+		c.byCanonical[t.Canonical], c.byName[t.Name] = t, t
+	}
+	return c
 }
 
-// InReservedNamespace tells whether an executor may not announce name: it is a tool of a reserved
-// namespace in either spelling, or any name under such a namespace, known or not.
-func InReservedNamespace(name string) bool {
-	if canonical, ok := canonicalNames[name]; ok {
-		name = canonical
+// Live is the catalog of this binary: an entry appears in the same change as what runs it.
+func Live() *Catalog { return live }
+
+var live = New(toolsSearch, toolsCall, runnersList)
+
+// Tools lists the catalog in canonical order.
+func (c *Catalog) Tools() []Tool { return slices.Clone(c.tools) }
+
+// Find finds a tool by its canonical name. Callers do not change it.
+func (c *Catalog) Find(canonical string) (*Tool, bool) {
+	t, ok := c.byCanonical[canonical]
+	return t, ok
+}
+
+// ByName finds a tool by its wire name. Callers do not change it.
+func (c *Catalog) ByName(wire string) (*Tool, bool) {
+	t, ok := c.byName[wire]
+	return t, ok
+}
+
+// Tools lists the live catalog in canonical order.
+func Tools() []Tool { return live.Tools() }
+
+// Find finds a live tool by its canonical name; a name that is only reserved is not found.
+func Find(canonical string) (*Tool, bool) { return live.Find(canonical) }
+
+// ByName finds a live tool by its wire name; a name that is only reserved is not found.
+func ByName(wire string) (*Tool, bool) { return live.ByName(wire) }
+
+// Document is the live catalog as the API publishes it, in canonical order: always the same bytes.
+func Document() jsontext.Value { return document }
+
+var document = live.document()
+
+func (c *Catalog) document() jsontext.Value {
+	type function struct {
+		Name        string         `json:"name"`
+		Description string         `json:"description"`
+		Parameters  jsontext.Value `json:"parameters"`
 	}
-	for _, namespace := range reservedNamespaces {
-		if name == namespace || strings.HasPrefix(name, namespace+".") {
-			return true
+	type definition struct {
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	type entry struct {
+		Canonical     string                 `json:"canonical_name"`
+		Name          string                 `json:"name"`
+		EffectProfile toolpark.EffectProfile `json:"effect_profile"`
+		Definition    definition             `json:"definition"`
+		Template      string                 `json:"template"`
+	}
+	entries := make([]entry, len(c.tools))
+	for i, t := range c.tools {
+		entries[i] = entry{
+			t.Canonical, t.Name, t.EffectProfile,
+			definition{"function", function{t.Name, t.Description(nil), t.Parameters}}, t.Template,
 		}
 	}
-	return false
+	rendered, err := json.Marshal(map[string][]entry{"tools": entries})
+	if err != nil {
+		panic(err) // the catalog is written in this package, and its test has seen it
+	}
+	return rendered
 }

@@ -99,7 +99,8 @@ func bounded(field string, value jsontext.Value, limit int) error {
 
 // refuseEntries names the first problem in the message and all of them in the details.
 func refuseEntries(code toolpark.Code, problems []Problem) error {
-	return problems[0].refuse(code).With("entries", problems)
+	first := problems[0]
+	return toolpark.Errorf(code, "%s %s.", first.Path, first.Message).At(string(first.pointer)).With("entries", problems)
 }
 
 // list reads a field that holds a list; its problem is noted when it does not.

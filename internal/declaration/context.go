@@ -1,7 +1,6 @@
 package declaration
 
 import (
-	"cmp"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"fmt"
@@ -10,47 +9,27 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
-	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
-// Snapshot is what the database says at one moment of the executors that a configuration names: those
-// that are eligible for whoever asks, and no other.
-type Snapshot struct {
-	Runners map[uuid.UUID]Runner
-}
-
-// Runner is an eligible runner.
-type Runner struct {
-	DisplayName string
-	Environment jsontext.Value    // as announced
-	Tools       map[string]Served // by served name; names that the configuration does not route to may be left out
-}
-
-// Served is what is known of a tool that a runner serves. A context freezes it with the route.
-type Served struct {
-	EffectProfile    toolpark.EffectProfile `json:"effect_profile"`
-	TimeoutMS        *int64                 `json:"timeout_ms,omitzero"`         // nil: the kernel's default
-	OutputSchemaHash []byte                 `json:"output_schema_hash,omitzero"` // nil: it promises nothing
-	ModelVisible     bool                   `json:"-"`                           // a model may call it
-}
-
-// Context is what a run may call, decided once, at its acceptance.
+// Context is what a run may call, decided once, at its acceptance. It does not change.
 type Context struct {
 	Tools       []Tool      `json:"tools"` // in the byte order of their names
 	Environment Environment `json:"environment"`
+	Skills      []Skill     `json:"skills"` // in the byte order of callable and name
 }
 
 // Tool is one callable of a context.
 type Tool struct {
 	Function
-	*Served `json:"served,omitzero"` // what its route led to at acceptance; nil without a route
+	Served *Served `json:"served,omitzero"` // what its route led to at acceptance; nil without a route
+	Kernel *Kernel `json:"kernel,omitzero"` // nil unless the kernel runs it
 }
 
 // Environment is what a model may know of the machines it can reach.
 type Environment struct {
 	DefaultRunner    *uuid.UUID          `json:"default_runner_executor_public_id"`
 	Executors        []RunnerEnvironment `json:"executors"`         // the default runner first, then those of routes by id
-	RunnerCandidates []RunnerEnvironment `json:"runner_candidates"` // always empty: there are no imports
+	RunnerCandidates []RunnerEnvironment `json:"runner_candidates"` // the eligible ones, in the order declared
 }
 
 // RunnerEnvironment is one machine.
@@ -58,85 +37,6 @@ type RunnerEnvironment struct {
 	Runner      uuid.UUID      `json:"runner_executor_public_id"`
 	DisplayName string         `json:"display_name"`
 	Environment jsontext.Value `json:"environment"`
-}
-
-// Runners lists the executors that Assemble looks for in its snapshot: the default runner first, then
-// the routes' targets in the order of their ids.
-func Runners(cfg Configuration, defaultRunner *uuid.UUID) []uuid.UUID {
-	var routed []uuid.UUID
-	for _, f := range cfg.Functions {
-		if f.Route != nil && (defaultRunner == nil || f.Route.Runner != *defaultRunner) {
-			routed = append(routed, f.Route.Runner)
-		}
-	}
-	slices.SortFunc(routed, uuid.UUID.Compare)
-	routed = slices.Compact(routed)
-	if defaultRunner == nil {
-		return routed
-	}
-	return append([]uuid.UUID{*defaultRunner}, routed...)
-}
-
-// Assemble decides what a run may call. The order in which functions were declared does not show in
-// the result. Refusals are a *toolpark.Error: runner_not_eligible, tool_not_served, content_too_large.
-func Assemble(cfg Configuration, defaultRunner *uuid.UUID, snapshot Snapshot) (Context, error) {
-	if defaultRunner != nil {
-		if _, ok := snapshot.Runners[*defaultRunner]; !ok {
-			return Context{}, toolpark.Errorf(toolpark.CodeRunnerNotEligible,
-				"runner %s does not exist or may not be used.", defaultRunner).At("/default_runner_executor_public_id")
-		}
-	}
-	assembled := Context{
-		Tools: make([]Tool, len(cfg.Functions)),
-		Environment: Environment{
-			DefaultRunner:    defaultRunner,
-			Executors:        []RunnerEnvironment{},
-			RunnerCandidates: []RunnerEnvironment{},
-		},
-	}
-	for i, f := range cfg.Functions {
-		served, err := snapshot.served(f)
-		if err != nil {
-			return Context{}, err
-		}
-		assembled.Tools[i] = Tool{Function: f, Served: served}
-	}
-	slices.SortFunc(assembled.Tools, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
-	for _, id := range Runners(cfg, defaultRunner) {
-		runner := snapshot.Runners[id]
-		assembled.Environment.Executors = append(assembled.Environment.Executors,
-			RunnerEnvironment{Runner: id, DisplayName: runner.DisplayName, Environment: runner.Environment})
-	}
-	definitions, err := assembled.Definitions()
-	if err != nil {
-		return Context{}, err
-	}
-	canonical, err := strictjson.Canonical(definitions)
-	if err != nil {
-		return Context{}, fmt.Errorf("measure tool definitions: %w", err)
-	}
-	if len(canonical) > toolpark.MaxToolDefinitions {
-		return Context{}, definitionsTooLarge(len(canonical))
-	}
-	return assembled, nil
-}
-
-// served finds what a function's route leads to; nil without a route.
-func (s Snapshot) served(f Function) (*Served, error) {
-	if f.Route == nil {
-		return nil, nil
-	}
-	runner, ok := s.Runners[f.Route.Runner]
-	if !ok {
-		return nil, problem(f.at+"/route/runner_executor_public_id", "names runner %s, which does not exist or may not be used",
-			f.Route.Runner).refuse(toolpark.CodeRunnerNotEligible)
-	}
-	served, ok := runner.Tools[f.Route.ToolName]
-	if !ok || !served.ModelVisible {
-		return nil, problem(f.at+"/route/tool_name", "names %s, which runner %s does not serve to models",
-			quote(f.Route.ToolName), f.Route.Runner).refuse(toolpark.CodeToolNotServed)
-	}
-	return &served, nil
 }
 
 // Tool finds a callable by the name a model calls.
@@ -148,12 +48,39 @@ func (c *Context) Tool(name string) (*Tool, bool) {
 	return &c.Tools[i], true
 }
 
-// verbatim keeps strings inside raw values as they were written.
-var verbatim = jsontext.PreserveRawStrings(true)
+// Narrow is the part of a context that a round offers: the named callables with their skills. A name
+// that the context lacks is tool_not_declared; a call outside the part is a birth unknown_tool like any
+// other.
+func (c *Context) Narrow(names []string) (*Context, error) {
+	offered := make(map[string]bool, len(names))
+	for i, name := range names {
+		if _, ok := c.Tool(name); !ok {
+			return nil, toolpark.Errorf(toolpark.CodeToolNotDeclared, "tool_names[%d]: the declaration has no tool %s.", i, quote(name)).
+				At(fmt.Sprintf("/tool_names/%d", i))
+		}
+		offered[name] = true
+	}
+	part := &Context{Environment: c.Environment}
+	for _, t := range c.Tools {
+		if offered[t.Name] {
+			part.Tools = append(part.Tools, t)
+		}
+	}
+	for _, s := range c.Skills {
+		if offered[s.Callable] {
+			part.Skills = append(part.Skills, s)
+		}
+	}
+	return part, nil
+}
+
+// verbatim is how contexts and what is shown of them are written: equal values give equal bytes, and
+// strings inside raw values stay as they were written.
+var verbatim = json.JoinOptions(jsontext.PreserveRawStrings(true), json.Deterministic(true))
 
 // Document is the whole context as JSON, frozen facts included: the form that is stored and hashed.
 // Equal contexts give equal bytes. Schemas and environments keep their digits and key order.
-func (c Context) Document() (jsontext.Value, error) {
+func (c *Context) Document() (jsontext.Value, error) {
 	document, err := json.Marshal(c, verbatim)
 	if err != nil {
 		return nil, fmt.Errorf("write context: %w", err)

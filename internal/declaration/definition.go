@@ -9,10 +9,13 @@ import (
 
 // definition is the form in which a declaration is shown and may be declared again.
 type definition struct {
-	Type         string        `json:"type"`
-	Function     functionBlock `json:"function"`
-	Route        *routeBlock   `json:"route,omitzero"`
-	DeferLoading *bool         `json:"defer_loading,omitzero"`
+	Type         string           `json:"type"`
+	Function     functionBlock    `json:"function"`
+	Canonical    string           `json:"canonical,omitzero"` // of an alias, as are params and omit
+	Params       map[string]Param `json:"params,omitzero"`
+	Omit         []string         `json:"omit,omitzero"`
+	Route        *routeBlock      `json:"route,omitzero"`
+	DeferLoading *bool            `json:"defer_loading,omitzero"`
 }
 
 type functionBlock struct {
@@ -30,13 +33,16 @@ type routeBlock struct {
 
 // Definitions is the list of complete tool definitions, in the order of Tools, routes included. It is
 // valid input: declared again, it assembles to the same bytes.
-func (c Context) Definitions() (jsontext.Value, error) {
+func (c *Context) Definitions() (jsontext.Value, error) {
 	definitions := make([]definition, len(c.Tools))
 	for i, t := range c.Tools {
 		definitions[i] = definition{
 			Type:         "function",
 			Function:     functionBlock{t.Name, t.Description, t.Parameters, t.Strict},
 			DeferLoading: t.DeferLoading,
+		}
+		if t.Kernel != nil && t.Kernel.Alias {
+			definitions[i].Canonical, definitions[i].Params, definitions[i].Omit = t.Kernel.Canonical, t.Kernel.Params, t.Kernel.Omit
 		}
 		if t.Route != nil {
 			definitions[i].Route = &routeBlock{"runner", t.Route.Runner, t.Route.ToolName}

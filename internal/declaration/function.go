@@ -9,7 +9,7 @@ import (
 	"github.com/toolpark/toolpark/schema"
 )
 
-// Function is one callable as an author declares it.
+// Function is one callable as a model sees it, and where its calls go.
 type Function struct {
 	Name         string         `json:"name"`                 // what a model calls
 	Description  *string        `json:"description,omitzero"` // nil when none was declared
@@ -21,6 +21,9 @@ type Function struct {
 	at jsontext.Pointer // where it was declared
 }
 
+// Deferred tells whether a model is to find the function by search.
+func (f *Function) Deferred() bool { return f.DeferLoading != nil && *f.DeferLoading }
+
 // Route sends a function's calls to one runner, and to no other.
 type Route struct {
 	Runner   uuid.UUID `json:"runner_executor_public_id"`
@@ -30,58 +33,48 @@ type Route struct {
 // noParameters is what a function without declared parameters takes.
 var noParameters = jsontext.Value(`{"type":"object","properties":{}}`)
 
-// parseFunction reads one entry: {"type":"function","function":{…}}, or flat {"type":"function","name",…}.
-func parseFunction(entry jsontext.Value, at jsontext.Pointer) (Function, error) {
-	var problems []Problem
-	refuse := func() error { return problems[0].refuse(toolpark.CodeValidationFailed) }
-	outer, ok := openObject(entry, at, &problems)
-	if !ok {
-		return Function{}, refuse()
-	}
-	if _, ok := outer.members["canonical"]; ok {
-		return Function{}, invalid(at+"/canonical", "declares an alias: aliases of kernel tools are not available in this version")
-	}
-	outer.word("type", "function")
-	inner := outer
-	if nested := outer.take("function", false); nested != nil {
-		if inner, ok = openObject(nested, at+"/function", &problems); !ok {
-			return Function{}, refuse()
-		}
-	}
-	f := Function{at: at}
-	if name := inner.text("name", true); name != nil {
+// parseFunction reads an author's function: {"type":"function","function":{…}}, or flat
+// {"type":"function","name",…}.
+func parseFunction(s *shape) (Function, error) {
+	f := Function{at: s.at}
+	s.outer.word("type", "function")
+	if name := s.inner.text("name", true); name != nil {
 		f.Name = *name
 	}
 	if catalog.Reserved(f.Name) {
-		return Function{}, problem(inner.at+"/name", "%s is a kernel tool's name; declare the function under another name",
+		return Function{}, problem(s.inner.at+"/name", "is %s, a kernel tool's name; declare the function under another name",
 			quote(f.Name)).refuse(toolpark.CodeKernelToolRedefined)
 	}
-	f.Description = inner.text("description", false)
-	f.Parameters = inner.take("parameters", false)
-	f.Strict = inner.flag("strict", false)
-	f.DeferLoading = outer.flag("defer_loading", false)
-	route := outer.take("route", false)
-	inner.rest()
-	if inner.at != outer.at {
-		outer.rest()
+	f.Description = s.inner.text("description", false)
+	f.Parameters = s.inner.take("parameters", false)
+	f.Strict = s.inner.flag("strict", false)
+	f.DeferLoading = s.outer.flag("defer_loading", false)
+	route := s.outer.take("route", false)
+	s.rest()
+	if err := s.refusal(toolpark.CodeValidationFailed); err != nil {
+		return Function{}, err
 	}
-	storable(entry, at, &problems)
-	if len(problems) > 0 {
-		return Function{}, refuse()
-	}
-	if !callableName.MatchString(f.Name) {
-		return Function{}, invalid(inner.at+"/name", "%s must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -", quote(f.Name))
+	if err := checkCallable(f.Name, s.inner.at); err != nil {
+		return Function{}, err
 	}
 	var err error
-	if f.Parameters, err = parseParameters(f.Parameters, inner.at+"/parameters"); err != nil {
+	if f.Parameters, err = parseParameters(f.Parameters, s.inner.at+"/parameters"); err != nil {
 		return Function{}, err
 	}
 	if route != nil {
-		if f.Route, err = parseRoute(route, at+"/route"); err != nil {
+		if f.Route, err = parseRoute(route, s.at+"/route"); err != nil {
 			return Function{}, err
 		}
 	}
 	return f, nil
+}
+
+// checkCallable refuses a name that no provider takes.
+func checkCallable(name string, at jsontext.Pointer) error {
+	if !callableName.MatchString(name) {
+		return invalid(at+"/name", "is %s; it must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -", quote(name))
+	}
+	return nil
 }
 
 // parseParameters checks that a function's parameters can be checked against.
@@ -116,11 +109,9 @@ func parseRoute(value jsontext.Value, at jsontext.Pointer) (*Route, error) {
 	}
 	runner := o.text("runner_executor_public_id", false)
 	if runner != nil {
-		id, err := uuid.Parse(*runner)
-		if err != nil || id.String() != *runner { // Parse takes more spellings than one
+		if route.Runner, ok = parseID(*runner); !ok {
 			o.note("runner_executor_public_id", "must be the runner's id, a UUID in lower case")
 		}
-		route.Runner = id
 	}
 	o.rest()
 	if len(problems) > 0 {

@@ -8,26 +8,6 @@ import (
 	"github.com/toolpark/toolpark"
 )
 
-// Format is the shape in which a model's provider takes tool results.
-type Format string
-
-// The formats that results can be rendered in.
-const (
-	ChatCompletions Format = "chat_completions" // OpenAI Chat Completions: one "tool" message a result
-	Responses       Format = "responses"        // OpenAI Responses: one "function_call_output" item a result
-	Anthropic       Format = "anthropic"        // Anthropic Messages: one user message for all results
-)
-
-// ParseFormat reads a format's name. Another word is refused with parameter_invalid.
-func ParseFormat(name string) (Format, error) {
-	switch format := Format(name); format {
-	case ChatCompletions, Responses, Anthropic:
-		return format, nil
-	}
-	return "", toolpark.Errorf(toolpark.CodeParameterInvalid,
-		"format must be one of %s, %s, %s.", ChatCompletions, Responses, Anthropic).With("parameter", "format")
-}
-
 // Result is how one call ended, as a model needs to read it.
 type Result struct {
 	CallID  string              // the provider's pairing key
@@ -89,18 +69,18 @@ type anthropicBlock struct {
 
 // Messages renders the results of a round as a JSON list of provider messages, ready to append to a
 // conversation: one result for every call, in the order given. No results render as an empty list.
-func Messages(format Format, results []Result) (jsontext.Value, error) {
+func Messages(format toolpark.Format, results []Result) (jsontext.Value, error) {
 	messages := []any{}
 	switch format {
-	case ChatCompletions:
+	case toolpark.FormatChatCompletions:
 		for _, r := range results {
 			messages = append(messages, chatMessage{Role: "tool", ToolCallID: r.CallID, Content: r.marked()})
 		}
-	case Responses:
+	case toolpark.FormatResponses:
 		for _, r := range results {
 			messages = append(messages, responsesItem{Type: "function_call_output", CallID: r.CallID, Output: r.marked()})
 		}
-	case Anthropic:
+	case toolpark.FormatAnthropic:
 		blocks := make([]anthropicBlock, len(results))
 		for i, r := range results {
 			text, isError := r.text()

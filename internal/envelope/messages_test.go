@@ -19,24 +19,24 @@ func TestMessages(t *testing.T) {
 		{CallID: "c5", Text: "not read", Failure: &toolpark.TaskError{Key: toolpark.ErrToolTimeout}},
 	}
 	for _, tc := range []struct {
-		format envelope.Format
+		format toolpark.Format
 		want   string
 	}{
-		{envelope.ChatCompletions, `[
+		{toolpark.FormatChatCompletions, `[
 			{"role":"tool","tool_call_id":"c1","content":"said \"hi\" <b>"},
 			{"role":"tool","tool_call_id":"c2","content":"The tool reported an error:\nno such file"},
 			{"role":"tool","tool_call_id":"c3","content":"The tool reported an error and gave no reason."},
 			{"role":"tool","tool_call_id":"c4","content":""},
 			{"role":"tool","tool_call_id":"c5","content":"The tool gave no answer in time; you may call it again, or go on without it. (tool_timeout)"}
 		]`},
-		{envelope.Responses, `[
+		{toolpark.FormatResponses, `[
 			{"type":"function_call_output","call_id":"c1","output":"said \"hi\" <b>"},
 			{"type":"function_call_output","call_id":"c2","output":"The tool reported an error:\nno such file"},
 			{"type":"function_call_output","call_id":"c3","output":"The tool reported an error and gave no reason."},
 			{"type":"function_call_output","call_id":"c4","output":""},
 			{"type":"function_call_output","call_id":"c5","output":"The tool gave no answer in time; you may call it again, or go on without it. (tool_timeout)"}
 		]`},
-		{envelope.Anthropic, `[{"role":"user","content":[
+		{toolpark.FormatAnthropic, `[{"role":"user","content":[
 			{"type":"tool_result","tool_use_id":"c1","content":"said \"hi\" <b>"},
 			{"type":"tool_result","tool_use_id":"c2","content":"no such file","is_error":true},
 			{"type":"tool_result","tool_use_id":"c3","content":"The tool reported an error and gave no reason.","is_error":true},
@@ -46,7 +46,7 @@ func TestMessages(t *testing.T) {
 	} {
 		t.Run(string(tc.format), func(t *testing.T) {
 			t.Parallel()
-			format, err := envelope.ParseFormat(string(tc.format))
+			format, err := toolpark.ParseFormat(string(tc.format))
 			require.NoError(t, err)
 			messages, err := envelope.Messages(format, results)
 			require.NoError(t, err)
@@ -59,15 +59,5 @@ func TestMessages(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, `[]`, string(none))
 		})
-	}
-}
-
-func TestAnUnknownFormatIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"", "openai", "Anthropic"} {
-		_, err := envelope.ParseFormat(name)
-		var e *toolpark.Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, toolpark.CodeParameterInvalid, e.Code)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/toolpark/toolpark"
@@ -44,7 +43,7 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 		return nil, nil, err
 	}
 	if req.ToolNames != nil {
-		if frozen, err = narrow(frozen, *req.ToolNames); err != nil {
+		if frozen, err = frozen.Narrow(*req.ToolNames); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -63,25 +62,6 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 		}
 		return nil
 	}, find)
-}
-
-// narrow is the part of a declaration that a round offered. A name that the declaration lacks is
-// refused; a call outside the part is a birth unknown_tool like any other.
-func narrow(frozen *declaration.Context, names []string) (*declaration.Context, error) {
-	part := &declaration.Context{Environment: frozen.Environment}
-	for i, name := range names {
-		if _, ok := frozen.Tool(name); !ok {
-			return nil, toolpark.Errorf(toolpark.CodeToolNotDeclared,
-				"tool_names[%d]: the run's declaration has no tool %q.", i, strictjson.CutString(name, toolpark.MaxServedName)).
-				At(fmt.Sprintf("/tool_names/%d", i))
-		}
-	}
-	for _, tool := range frozen.Tools {
-		if slices.Contains(names, tool.Name) {
-			part.Tools = append(part.Tools, tool)
-		}
-	}
-	return part, nil
 }
 
 func routesOf(admitted []declaration.Admitted) []postgres.Route {

@@ -51,11 +51,11 @@ func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun) (js
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := postgres.Snapshot(ctx, tx, &run.Run, declaration.Runners(configuration, run.DefaultRunnerID))
+	snapshot, err := postgres.Snapshot(ctx, tx, &run.Run, configuration.Lookup(run.DefaultRunnerID).Runners)
 	if err != nil {
 		return nil, err
 	}
-	frozen, err := declaration.Assemble(configuration, run.DefaultRunnerID, snapshot)
+	frozen, err := declaration.Assemble(configuration.Sources, run.DefaultRunnerID, declaration.Options{}, snapshot)
 	if err != nil {
 		return nil, err
 	}

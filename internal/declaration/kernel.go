@@ -1,0 +1,85 @@
+package declaration
+
+import (
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/strictjson"
+)
+
+// Kernel is what a declared kernel tool stands for.
+type Kernel struct {
+	Canonical string           `json:"canonical"`
+	Name      string           `json:"name"`            // on the wire: what a task of it is called
+	Alias     bool             `json:"alias,omitzero"`  // it was declared as an alias, possibly under its own name
+	Params    map[string]Param `json:"params,omitzero"` // by the alias's spelling, those that differ from the kernel's
+	Omit      []string         `json:"omit,omitzero"`   // kernel parameters that are not shown, in byte order
+}
+
+// Param is one parameter in an alias's spelling.
+type Param struct {
+	MapsTo      string  `json:"maps_to"`              // the kernel's parameter
+	Invert      bool    `json:"invert,omitzero"`      // true here is false there
+	Description *string `json:"description,omitzero"` // nil keeps the kernel's
+}
+
+// plain is the declaration of a kernel tool as the catalog has it, rendered with these names.
+func plain(t *catalog.Tool, names map[string]string) Entry {
+	description := t.Description(names)
+	return Entry{
+		Function: Function{Name: t.Name, Description: &description, Parameters: t.Parameters},
+		Kernel:   &Kernel{Canonical: t.Canonical, Name: t.Name},
+		tool:     t,
+	}
+}
+
+// plainKernel reads a kernel tool that is declared under its wire name. It carries the catalog's own
+// definition to the last byte of its value, or this is another tool under the kernel's name; what its
+// description may be is known once the whole declaration is (see settle).
+func plainKernel(s *shape, t *catalog.Tool) (Entry, error) {
+	e := plain(t, nil)
+	e.at = s.at
+	if e.DeferLoading = s.outer.flag("defer_loading", false); len(s.problems) > 0 {
+		return Entry{}, s.refusal(toolpark.CodeValidationFailed)
+	}
+	s.outer.word("type", "function")
+	s.inner.take("name", true)
+	e.Description = s.inner.text("description", true)
+	if parameters := s.inner.take("parameters", true); parameters != nil && !strictjson.Equal(parameters, t.Parameters) {
+		s.inner.note("parameters", "differ from the catalog's; %s", redefined)
+	}
+	s.rest()
+	if len(s.problems) > 0 {
+		return Entry{}, s.refusal(toolpark.CodeKernelToolRedefined)
+	}
+	return e, nil
+}
+
+const redefined = "declare the kernel tool as the catalog publishes it, or as an alias"
+
+// settle decides a kernel tool's description, given what the declaration calls every kernel tool. A
+// plain entry may carry the catalog's own render or the one that these names give; so may an alias, and
+// any other text there is its author's. What is kept of the former two is always the latter, so that
+// what was assembled assembles to the same.
+func (e *Entry) settle(names map[string]string) error {
+	if e.tool == nil {
+		return nil
+	}
+	rendered, text := e.tool.Description(names), ""
+	switch {
+	case e.recut != "":
+		text = catalog.Render(e.recut, names)
+	case e.Description != nil:
+		text = *e.Description
+	default:
+		text = rendered
+	}
+	if text == e.tool.Description(nil) {
+		text = rendered
+	}
+	if !e.Kernel.Alias && text != rendered {
+		return problem(e.at, "describes the kernel tool %s in other words; %s", e.Name, redefined).
+			refuse(toolpark.CodeKernelToolRedefined)
+	}
+	e.Description = &text
+	return nil
+}
