@@ -10,6 +10,9 @@ const (
 	FormatAnthropic       Format = "anthropic"        // Anthropic Messages
 )
 
+// Formats are all of them.
+var Formats = []Format{FormatChatCompletions, FormatResponses, FormatAnthropic}
+
 // ParseFormat reads a format's name. Another word is refused with parameter_invalid.
 func ParseFormat(name string) (Format, error) {
 	switch format := Format(name); format {

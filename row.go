@@ -12,14 +12,17 @@ type Task struct {
 	AccountID          uuid.UUID
 	RunID              uuid.UUID
 	Key                string
-	Round              *int // nil for what the append door authored
+	Round              *int    // nil for what the append door authored, and for a child
+	ParentKey          *string // the tool_call that made this task; nil for any other
 	Position           int
 	Generation         int
 	Kind               TaskKind
 	Origin             Origin
 	Status             Status
 	CallableName       *string // as the model spelled it
-	ToolName           *string // as the executor serves it
+	ToolName           *string // as the executor serves it, or a kernel tool's wire name
+	ToolAlias          *string // the alias it was called under; nil for its own name
+	KernelTool         *string // the canonical name of a kernel tool; nil for what executors serve
 	ToolCallID         *string // the provider's pairing key
 	AddressedRole      *ExecutorKind
 	AddressedTo        []uuid.UUID // who may claim: one executor, or every member of a pool
@@ -53,6 +56,7 @@ const (
 	ByCancel      SettledBy = "cancel"
 	ByExpiry      SettledBy = "expiry"
 	ByTermination SettledBy = "termination" // its workflow was terminated by hand
+	ByKernel      SettledBy = "kernel"      // the kernel worked it out, or a child's outcome became its own
 )
 
 // ID names the task.
@@ -60,6 +64,14 @@ func (t *Task) ID() TaskID { return TaskID{Account: t.AccountID, Run: t.RunID, K
 
 // Addresses tells whether the executor may claim the task, or could have before another did.
 func (t *Task) Addresses(executor uuid.UUID) bool { return slices.Contains(t.AddressedTo, executor) }
+
+// Parent names the task that made this one; false when it was authored by itself.
+func (t *Task) Parent() (TaskID, bool) {
+	if t.ParentKey == nil {
+		return TaskID{}, false
+	}
+	return TaskID{Account: t.AccountID, Run: t.RunID, Key: *t.ParentKey}, true
+}
 
 // Timeout is how long a claim of the task may last before it is extended.
 func (t *Task) Timeout() time.Duration {
@@ -85,6 +97,7 @@ const (
 	InputCommit     InputKind = "commit"     // an executor's report
 	InputCancel     InputKind = "cancel"     // a member, a forced stop or an operator wants it to end
 	InputTerminated InputKind = "terminated" // its workflow was terminated by hand
+	InputChild      InputKind = "child"      // the task that it made has settled
 )
 
 // Input is something staged for a task and not yet judged.

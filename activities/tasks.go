@@ -5,6 +5,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 	"uuid"
 
@@ -16,7 +17,17 @@ import (
 
 // Tasks is the activities of a task's workflow.
 type Tasks struct {
-	Park *park.Park
+	Park     *park.Park
+	Delivery Delivery
+	Log      *slog.Logger
+}
+
+// Delivery reaches the workflows of other tasks. What it fails to do the recovery loop does.
+type Delivery interface {
+	// Start starts the workflows of tasks that were just authored, without waiting for it.
+	Start(tasks []*toolpark.Task)
+	// Wake makes a task's workflow look again.
+	Wake(ctx context.Context, task *toolpark.Task) error
 }
 
 // AdvanceInput names a generation of a task.
@@ -41,7 +52,18 @@ type AdvanceResult struct {
 func (t *Tasks) Advance(ctx context.Context, in AdvanceInput) (AdvanceResult, error) {
 	id := toolpark.TaskID{Account: in.Account, Run: in.Run, Key: in.Key}
 	a, err := t.Park.Advance(ctx, id, in.Generation, in.Canceled)
-	return AdvanceResult(a), applicationError(err)
+	if err != nil {
+		return AdvanceResult{}, applicationError(err)
+	}
+	if a.Start != nil {
+		t.Delivery.Start([]*toolpark.Task{a.Start})
+	}
+	if a.Nudge != nil {
+		if err := t.Delivery.Wake(ctx, a.Nudge); err != nil {
+			t.Log.WarnContext(ctx, "task not nudged; the recovery loop will", "run", a.Nudge.RunID, "task", a.Nudge.Key, "error", err)
+		}
+	}
+	return AdvanceResult{Over: a.Over, Status: a.Status, Wake: a.Wake, ClaimedBy: a.ClaimedBy, DeadlineAt: a.DeadlineAt}, nil
 }
 
 // applicationError carries a code across Temporal, where Go types do not travel. What may work later

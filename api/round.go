@@ -174,7 +174,7 @@ func renderRound(a *park.Authored, minted []bool) (jsontext.Value, error) {
 			Error: birthError(t),
 		}
 	}
-	return json.Marshal(map[string]any{"round": map[string]any{"number": *a.Round, "tasks": tasks}}, wire)
+	return json.Marshal(map[string]any{"round": map[string]any{"number": a.Round.Number, "tasks": tasks}}, wire)
 }
 
 func birthError(t *postgres.NewTask) *toolpark.TaskError {

@@ -111,10 +111,6 @@ func newRun(m toolpark.Member, body jsontext.Value) (*postgres.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if req.DefaultRunner == nil {
-		return nil, toolpark.Errorf(toolpark.CodeParameterMissing,
-			"default_runner_executor_public_id is required; null chooses no runner.").At("/default_runner_executor_public_id")
-	}
 	run := &postgres.Run{
 		ID: uuid.NewV7(), AccountID: m.Account, CreatorID: m.ID, Label: req.Label,
 		Requested: req.Configuration, Metadata: jsontext.Value("{}"),
@@ -122,22 +118,17 @@ func newRun(m toolpark.Member, body jsontext.Value) (*postgres.Run, error) {
 	if m.Kind == toolpark.Agent {
 		run.AgentID = &m.ID
 	}
-	if run.DefaultRunnerID, err = nullableUUID(req.DefaultRunner, "/default_runner_executor_public_id"); err != nil {
+	if run.DefaultRunnerID, err = selectedRunner(req.DefaultRunner); err != nil {
 		return nil, err
 	}
-	if absent(req.Configuration) {
-		run.Requested = jsontext.Value("{}")
-	}
-	configuration, err := declaration.ParseConfiguration(run.Requested)
-	if err != nil {
+	// What a profile says was judged when it was put.
+	if _, err := declaration.ParseConfiguration(req.Configuration); err != nil {
 		return nil, err
-	}
-	if configuration.ApprovalMode != "" {
-		run.ApprovalMode = &configuration.ApprovalMode
 	}
 	if !absent(req.ToolNames) {
-		return nil, toolpark.Errorf(toolpark.CodeValidationFailed,
-			"tool_names narrows a profile's declaration; with an explicit configuration declare only what the run may call.").At("/tool_names")
+		if run.RequestedNames, err = toolNames(req.ToolNames); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkLabel(run.Label); err != nil {
 		return nil, err
@@ -148,6 +139,16 @@ func newRun(m toolpark.Member, body jsontext.Value) (*postgres.Run, error) {
 		}
 	}
 	return run, nil
+}
+
+// selectedRunner reads the runner that work runs on by default: it must be said, and may be none.
+func selectedRunner(v jsontext.Value) (*uuid.UUID, error) {
+	const pointer = "/default_runner_executor_public_id"
+	if v == nil {
+		return nil, toolpark.Errorf(toolpark.CodeParameterMissing,
+			"default_runner_executor_public_id is required; null chooses no runner.").At(pointer)
+	}
+	return nullableUUID(v, pointer)
 }
 
 func checkLabel(label *string) error {
@@ -257,30 +258,6 @@ func (s *Server) readableRun(r *http.Request) (*postgres.Run, error) {
 		return nil, err
 	}
 	return s.DB.Run(r.Context(), member(r), id)
-}
-
-func (s *Server) getContext(w http.ResponseWriter, r *http.Request) error {
-	run, err := s.readableRun(r)
-	if err != nil {
-		return err
-	}
-	switch {
-	case run.Status == toolpark.RunAccepting:
-		return toolpark.Errorf(toolpark.CodeRunAccepting, "The run has no frozen context yet; read it again until it has been accepted.")
-	case run.ContextHash == nil:
-		return toolpark.Errorf(toolpark.CodeRunSettled, "The run has no frozen context: it was refused.")
-	}
-	frozen, err := s.Park.Context(r.Context(), run)
-	if err != nil {
-		return err
-	}
-	definitions, err := frozen.Definitions()
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, map[string]any{
-		"context": map[string]any{"tool_definitions": definitions, "environment": frozen.Environment},
-	})
 }
 
 func (s *Server) completeRun(w http.ResponseWriter, r *http.Request) error {

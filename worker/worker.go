@@ -60,7 +60,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	})
 	wk.RegisterWorkflow(workflows.ToolTask)
 	wk.RegisterWorkflow(workflows.Run)
-	wk.RegisterActivity(&activities.Tasks{Park: w.Park})
+	wk.RegisterActivity(&activities.Tasks{Park: w.Park, Delivery: w.Delivery, Log: w.Log})
 	wk.RegisterActivity(&activities.Runs{Park: w.Park})
 	if err := wk.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)

@@ -77,6 +77,11 @@ func (d *Delivery) Nudge(ctx context.Context, task *toolpark.Task, signal Signal
 	return d.NudgeTo(ctx, task, signal, task.Status)
 }
 
+// Wake is Nudge for those who have nothing to say but that something changed.
+func (d *Delivery) Wake(ctx context.Context, task *toolpark.Task) error {
+	return d.Nudge(ctx, task, SignalWake)
+}
+
 // NudgeTo is Nudge after something was staged that asks for a status. A workflow that this starts shows that
 // status from its start on, which saves a quick call the upsert at its end.
 func (d *Delivery) NudgeTo(ctx context.Context, task *toolpark.Task, signal Signal, asks toolpark.Status) error {
@@ -131,7 +136,10 @@ func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) clie
 	}
 	details := fmt.Sprintf("Parked for %s, which may claim and report this call; the first deadline is %s. ToolparkState, "+
 		"ToolparkDeadline and the current details say what holds now. ", target, until)
-	if status.Settled() {
+	switch {
+	case status == toolpark.Running:
+		details = fmt.Sprintf("The kernel works this call out, until %s at the latest. ", until)
+	case status.Settled():
 		details = fmt.Sprintf("Was parked for %s; a worker is about to settle it as %s. ", target, status)
 	}
 	return client.StartWorkflowOptions{

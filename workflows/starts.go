@@ -34,6 +34,7 @@ type Parks interface {
 }
 
 // starts gathers the first starts of many rounds and makes them together, a moment after they were authored.
+// What the kernel works out itself it starts at once.
 type starts struct {
 	parks   Parks
 	start   func(ctx context.Context, task *toolpark.Task, delay time.Duration) error
@@ -51,15 +52,34 @@ type waitingStart struct {
 	since time.Time
 }
 
+// delay is how long the workflow sleeps at first: until the alarm of a park, and not at all when there is
+// something to work out.
+func (w waitingStart) delay() time.Duration {
+	if w.task.Status == toolpark.Running {
+		return 0
+	}
+	return max(0, w.task.Timeout()-time.Since(w.since))
+}
+
 func (s *starts) add(tasks []*toolpark.Task) {
+	var parked, running []waitingStart
+	for _, task := range tasks {
+		start := waitingStart{task: task, since: time.Now()}
+		if task.Status == toolpark.Running {
+			running = append(running, start)
+		} else {
+			parked = append(parked, start)
+		}
+	}
+	if len(running) > 0 {
+		s.working.Go(func() { s.tryMake(running) })
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(tasks) == 0 || len(s.waiting)+len(tasks) > startsWaiting {
+	if len(parked) == 0 || len(s.waiting)+len(parked) > startsWaiting {
 		return
 	}
-	for _, task := range tasks {
-		s.waiting = append(s.waiting, waitingStart{task: task, since: time.Now()})
-	}
+	s.waiting = append(s.waiting, parked...)
 	if !s.awake {
 		s.awake = true
 		s.working.Go(s.work)
@@ -86,9 +106,13 @@ func (s *starts) work() {
 		if len(batch) == 0 {
 			return
 		}
-		if err := s.make(context.Background(), batch); err != nil {
-			s.log.Warn("task workflows not started; the recovery loop will", "tasks", len(batch), "error", err)
-		}
+		s.tryMake(batch)
+	}
+}
+
+func (s *starts) tryMake(batch []waitingStart) {
+	if err := s.make(context.Background(), batch); err != nil {
+		s.log.Warn("task workflows not started; the recovery loop will", "tasks", len(batch), "error", err)
 	}
 }
 
@@ -114,7 +138,7 @@ func (s *starts) make(ctx context.Context, batch []waitingStart) error {
 	for _, id := range ids {
 		group.Go(func() error {
 			w := byID[id]
-			err := s.start(starting, w.task, max(0, w.task.Timeout()-time.Since(w.since)))
+			err := s.start(starting, w.task, w.delay())
 			switch {
 			case err == nil:
 				mu.Lock()

@@ -3,6 +3,7 @@ package park
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 	"uuid"
 
@@ -11,62 +12,141 @@ import (
 	"github.com/toolpark/toolpark/internal/postgres"
 )
 
-// Advanced is what one look at a task found. It holds ids and states only: it goes into the workflow's
-// history.
+// Advanced is what one look at a task found.
 type Advanced struct {
 	Over       bool            // nothing is left to do for this generation
 	Status     toolpark.Status // where the task stands
 	Wake       time.Duration   // look again after this long
 	ClaimedBy  uuid.UUID       // who holds the claim; the zero UUID when nobody does
 	DeadlineAt time.Time       // to be shown; never compared with workflow time
+
+	// What is now due elsewhere. If it is lost, the recovery loop finds it.
+	Start *toolpark.Task // a child to start; nil for none
+	Nudge *toolpark.Task // a parent that was told of this settlement, or a child that is to end; nil for none
 }
 
 // Advance is the one step of a task's workflow: it judges every staged input in order, looks at the
-// clock, and stores what follows. Calling it again, or too often, changes nothing. canceled says that
-// the workflow itself was asked to cancel, from the Temporal Web UI or CLI: that is one more input.
+// clock, works out a kernel tool's call, and stores what follows. Calling it again, or too often, changes
+// nothing. canceled says that the workflow itself was asked to cancel, from the Temporal Web UI or CLI:
+// that is one more input.
 func (p *Park) Advance(ctx context.Context, id toolpark.TaskID, generation int, canceled bool) (Advanced, error) {
-	var (
-		advanced Advanced
-		messages func() []notify.Message // made of what the commit tells
-	)
+	step := advance{park: p, canceled: canceled}
 	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
+		if strings.Contains(id.Key, childMark) {
+			postgres.LockParent(tx, id, &step.parent)
+		}
 		task, err := postgres.LockTask(ctx, tx, id)
 		if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code == toolpark.CodeNotFound {
-			advanced = Advanced{Over: true} // a restored database may not know this task
+			step.found = Advanced{Over: true} // a restored database may not know this task
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		if task.Generation != generation || task.Status.Settled() {
-			advanced = Advanced{Over: true, Status: task.Status}
+			step.found = Advanced{Over: true, Status: task.Status}
 			return nil
 		}
-		if canceled && task.CancelRequestedAt == nil {
-			stageOwnCancel(tx, task)
-		}
-		report, failed := p.reporter(ctx, tx)
-		step := Judge(&task.Task, task.Now, task.Inputs, report)
-		if *failed != nil {
-			return *failed
-		}
-		if step.Outcome == nil {
-			advanced = asleep(task, step.Wake)
-			messages = func() []notify.Message { return told(task, step.Verdicts) }
-			return postgres.Sleep(tx, task, step.Verdicts, task.ClaimedBy != nil)
-		}
-		settled, err := postgres.Settle(tx, task, step.Outcome, step.Verdicts)
-		advanced = Advanced{Over: true, Status: step.Outcome.Status}
-		messages = func() []notify.Message { return news(task, step.Outcome, settled) }
-		return err
+		step.task = task
+		return step.take(ctx, tx)
 	})
 	if err != nil {
 		return Advanced{}, err
 	}
-	if messages != nil {
-		p.Hub.Publish(messages()...)
+	if step.news != nil {
+		p.Hub.Publish(step.news()...)
 	}
-	return advanced, nil
+	return step.found, nil
+}
+
+// advance is one step under the locks of a task and of its parent, if it has one.
+type advance struct {
+	park     *Park
+	canceled bool
+	task     *postgres.LockedTask
+	parent   *toolpark.Task // nil unless a tool_call made the task
+	found    Advanced
+	news     func() []notify.Message // made of what the commit tells
+}
+
+func (a *advance) take(ctx context.Context, tx *postgres.Tx) error {
+	if a.canceled && a.task.CancelRequestedAt == nil {
+		stageOwnCancel(tx, a.task)
+	}
+	report, failed := a.park.reporter(ctx, tx)
+	step := Judge(&a.task.Task, a.task.Now, a.task.Inputs, report)
+	if *failed != nil {
+		return *failed
+	}
+	if step.Outcome != nil {
+		return a.settle(ctx, tx, step.Outcome, step.Verdicts)
+	}
+	if a.task.Status == toolpark.Running && !waitsForChild(&a.task.Task) {
+		e, err := a.park.evaluate(ctx, tx, a.task)
+		if err != nil {
+			return err
+		}
+		if e.outcome != nil {
+			return a.settle(ctx, tx, e.outcome, step.Verdicts)
+		}
+		a.found.Start, step.Wake = e.child, noDeadline
+	}
+	return a.sleep(tx, step)
+}
+
+// sleep stores what was judged of a task that goes on waiting.
+func (a *advance) sleep(tx *postgres.Tx, step Step) error {
+	a.found.Status, a.found.Wake = a.task.Status, step.Wake
+	if a.task.ClaimedBy != nil {
+		a.found.ClaimedBy = *a.task.ClaimedBy
+	}
+	if a.task.DeadlineAt != nil {
+		a.found.DeadlineAt = *a.task.DeadlineAt
+	}
+	child := a.found.Start
+	a.news = func() []notify.Message {
+		if child == nil {
+			return told(a.task, step.Verdicts)
+		}
+		return append(told(a.task, step.Verdicts), authoredNews(child)...)
+	}
+	return postgres.Sleep(tx, a.task, step.Verdicts, a.task.ClaimedBy != nil)
+}
+
+// settle ends the task, tells the parent that waits for it, and ends the child that it waits for.
+func (a *advance) settle(ctx context.Context, tx *postgres.Tx, o *postgres.Outcome, verdicts []postgres.Verdict) error {
+	if waitsForChild(&a.task.Task) && o.By != toolpark.ByKernel {
+		child, err := cancelChild(ctx, tx, a.task)
+		if err != nil {
+			return err
+		}
+		a.found.Nudge = child
+	}
+	settled, err := postgres.Settle(tx, a.task, o, verdicts)
+	if err != nil {
+		return err
+	}
+	if a.parent != nil && !a.parent.Status.Settled() {
+		postgres.TellParent(tx, a.task)
+		a.found.Nudge = a.parent
+	}
+	a.found.Over, a.found.Status = true, o.Status
+	a.news = func() []notify.Message { return news(a.task, o, settled) }
+	return nil
+}
+
+// cancelChild stages the end of the child that a settling tool_call waits for; nil when it has settled.
+func cancelChild(ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask) (*toolpark.Task, error) {
+	id := task.ID()
+	id.Key = childKey(&task.Task)
+	child, err := postgres.LockTask(ctx, tx, id)
+	if err != nil || child.Status.Settled() {
+		return nil, err
+	}
+	if child.CancelRequestedAt == nil {
+		stageOwnCancel(tx, child)
+	}
+	return &child.Task, nil
 }
 
 // stageOwnCancel stages the cancel that reached the workflow directly and so has no row yet.
@@ -75,17 +155,6 @@ func stageOwnCancel(tx *postgres.Tx, task *postgres.LockedTask) {
 	task.Inputs = append(task.Inputs, toolpark.Input{
 		Seq: seq, Generation: task.Generation, Kind: toolpark.InputCancel, StagedAt: task.Now,
 	})
-}
-
-func asleep(task *postgres.LockedTask, wake time.Duration) Advanced {
-	a := Advanced{Status: task.Status, Wake: wake}
-	if task.ClaimedBy != nil {
-		a.ClaimedBy = *task.ClaimedBy
-	}
-	if task.DeadlineAt != nil {
-		a.DeadlineAt = *task.DeadlineAt
-	}
-	return a
 }
 
 // told wakes those who wait for a verdict.

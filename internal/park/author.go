@@ -7,6 +7,8 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/notify"
 	"github.com/toolpark/toolpark/internal/postgres"
 )
@@ -22,7 +24,7 @@ type Reply func(*Authored) (jsontext.Value, error)
 
 // Authored is what one round or one append wrote, in the order it was asked for.
 type Authored struct {
-	Round *int // nil for the append door
+	Round *postgres.NewRound // nil for the append door
 	Tasks []postgres.NewTask
 
 	run *postgres.LockedRun
@@ -36,15 +38,20 @@ func (a *Authored) Live() []*toolpark.Task {
 		if t.Status.Settled() {
 			continue
 		}
-		task := &toolpark.Task{
-			AccountID: a.run.AccountID, RunID: a.run.ID, Key: t.Key, Generation: 1, Status: t.Status, ToolName: t.ToolName,
-			TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
-		}
-		deadline := a.run.Now.Add(task.Timeout())
-		task.DeadlineAt = &deadline
-		live = append(live, task)
+		live = append(live, startable(a.run, t))
 	}
 	return live
+}
+
+// startable is what a task's workflow is started with.
+func startable(run *postgres.LockedRun, t *postgres.NewTask) *toolpark.Task {
+	task := &toolpark.Task{
+		AccountID: run.AccountID, RunID: run.ID, Key: t.Key, Generation: 1, Status: t.Status, ToolName: t.ToolName,
+		TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
+	}
+	deadline := run.Now.Add(task.Timeout())
+	task.DeadlineAt = &deadline
+	return task
 }
 
 // author writes tasks in one transaction: the Idempotency-Key, the run's lock with the reads, what write
@@ -72,7 +79,7 @@ func (p *Park) author(
 		if err := write(tx, authored); err != nil {
 			return err
 		}
-		if err := postgres.InsertTasks(tx, authored.run, authored.Round, authored.Tasks); err != nil {
+		if err := authored.insert(tx); err != nil {
 			return err
 		}
 		if idem.Key == "" {
@@ -92,16 +99,31 @@ func (p *Park) author(
 	return authored, nil, nil
 }
 
+func (a *Authored) insert(tx *postgres.Tx) error {
+	if a.Round == nil {
+		return postgres.InsertSteps(tx, a.run, a.Tasks)
+	}
+	return postgres.InsertRound(tx, a.run, a.Round, a.Tasks)
+}
+
 // messages pushes the addressees and wakes those who watch the run.
 func (a *Authored) messages() []notify.Message {
 	messages := []notify.Message{{Topic: notify.RunTopic(a.run.ID)}}
 	for i := range a.Tasks {
-		t := &a.Tasks[i]
-		for _, executor := range t.AddressedTo {
-			messages = append(messages, notify.Message{
-				Topic: notify.InboxTopic(executor), Note: notify.Arrived(a.run.ID, t.Key, 1),
-			})
-		}
+		messages = append(messages, arrived(a.run.ID, a.Tasks[i].Key, a.Tasks[i].AddressedTo)...)
+	}
+	return messages
+}
+
+// authoredNews is what messages is for a child.
+func authoredNews(child *toolpark.Task) []notify.Message {
+	return append(arrived(child.RunID, child.Key, child.AddressedTo), notify.Message{Topic: notify.RunTopic(child.RunID)})
+}
+
+func arrived(run uuid.UUID, key string, addressees []uuid.UUID) []notify.Message {
+	messages := make([]notify.Message, len(addressees))
+	for i, executor := range addressees {
+		messages[i] = notify.Message{Topic: notify.InboxTopic(executor), Note: notify.Arrived(run, key, 1)}
 	}
 	return messages
 }
@@ -138,6 +160,21 @@ func dispatch(t *postgres.NewTask, to []postgres.Served, timeoutMS *int64) {
 	}
 	t.Status = toolpark.Dispatched
 	t.AddressedRole, t.EffectProfile, t.TargetName, t.TimeoutMS = &role, &effect, &target, timeoutMS
+}
+
+// kernelTarget is what an operator reads of who a kernel tool's call is for.
+const kernelTarget = "kernel"
+
+// runInKernel lets a task's clock start that nobody claims: the kernel works it out.
+func runInKernel(t *postgres.NewTask, tool *declaration.Tool) {
+	entry, ok := catalog.Find(tool.Kernel.Canonical)
+	if !ok { // frozen by a version that had it
+		fail(t, toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: tool.Kernel.Canonical})
+		return
+	}
+	target, ms := kernelTarget, entry.Timeout.Milliseconds()
+	t.Status, t.TargetName, t.TimeoutMS = toolpark.Running, &target, &ms
+	t.EffectProfile, t.KernelTool = &entry.EffectProfile, &entry.Canonical
 }
 
 // unrouted is who takes a bare name: the declaring agent's own application if it announced the name,

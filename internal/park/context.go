@@ -3,6 +3,7 @@ package park
 import (
 	"context"
 	"sync"
+	"uuid"
 
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -21,7 +22,12 @@ type contextCache struct {
 
 // Context is what a run may call, as it was frozen when the run was accepted.
 func (p *Park) Context(ctx context.Context, run *postgres.Run) (*declaration.Context, error) {
-	key := run.AccountID.String() + string(run.ContextHash)
+	return p.context(ctx, p.DB.Pool, run.AccountID, run.ContextHash)
+}
+
+// context reads a frozen context through q, if it is not known already.
+func (p *Park) context(ctx context.Context, q postgres.Querier, account uuid.UUID, hash []byte) (*declaration.Context, error) {
+	key := account.String() + string(hash)
 	c := &p.contexts
 	c.mu.Lock()
 	known := c.parsed[key]
@@ -29,7 +35,7 @@ func (p *Park) Context(ctx context.Context, run *postgres.Run) (*declaration.Con
 	if known != nil {
 		return known, nil
 	}
-	document, err := p.DB.ContextDocument(ctx, run.AccountID, run.ContextHash)
+	document, err := postgres.ContextDocument(ctx, q, account, hash)
 	if err != nil {
 		return nil, err
 	}

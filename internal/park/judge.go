@@ -18,8 +18,9 @@ type Step struct {
 // noDeadline is how long a task sleeps that no clock ends: it waits for a signal.
 const noDeadline = 24 * time.Hour
 
-// Report judges the body of a commit: an outcome, or a refusal that leaves the park standing.
-type Report func(task *toolpark.Task, body []byte) (postgres.Outcome, *toolpark.Error)
+// Report judges an input that brings an outcome, an executor's commit or a child's settlement: an outcome, or
+// a refusal that leaves the park standing.
+type Report func(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error)
 
 // Judge decides every staged input in the order of its staging, then looks at the clock. It is the
 // one place that knows what a park may do next, and it is pure: now and the stamps are the database's.
@@ -69,8 +70,8 @@ func (j *judgement) input(in toolpark.Input) {
 		return
 	}
 	switch in.Kind {
-	case toolpark.InputCommit:
-		outcome, refusal := j.report(j.task, in.Body)
+	case toolpark.InputCommit, toolpark.InputChild:
+		outcome, refusal := j.report(j.task, in)
 		if refusal != nil {
 			j.verdict(in, refusal.Code, refusal.Message)
 			return

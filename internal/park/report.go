@@ -61,11 +61,25 @@ func parseReport(fields envelope.Fields) (envelope.Report, error) {
 	return r, nil
 }
 
-// reporter judges the reports of one Advance. tx reads an output schema that is not in the cache.
+// reporter judges the reports of one Advance. tx reads an output schema that is not in the cache, or what a
+// child came to.
 func (p *Park) reporter(ctx context.Context, tx *postgres.Tx) (Report, *error) {
 	failed := new(error)
-	return func(task *toolpark.Task, body []byte) (postgres.Outcome, *toolpark.Error) {
-		fields, err := decodeReport(body)
+	again := func(err error) (postgres.Outcome, *toolpark.Error) {
+		*failed = err // the database, not the report: the whole step is tried again
+		return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeUnavailable, "try again").Because(err)
+	}
+	return func(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error) {
+		if in.Kind == toolpark.InputChild {
+			id := task.ID()
+			id.Key = childKey(task)
+			o, err := postgres.ChildOutcome(ctx, tx, id)
+			if err != nil {
+				return again(err)
+			}
+			return o, nil
+		}
+		fields, err := decodeReport(in.Body)
 		if err != nil {
 			return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeInvalidContent, "the report is not JSON").Because(err)
 		}
@@ -78,8 +92,7 @@ func (p *Park) reporter(ctx context.Context, tx *postgres.Tx) (Report, *error) {
 		}
 		output, err := p.outputSchema(ctx, tx, task)
 		if err != nil {
-			*failed = err // the database, not the report: the whole step is tried again
-			return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeUnavailable, "try again").Because(err)
+			return again(err)
 		}
 		return outcome(r, output), nil
 	}, failed

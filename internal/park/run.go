@@ -29,14 +29,14 @@ func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 			return err
 		}
 		decided = true
-		document, err := assemble(ctx, tx, run)
+		accepted, err := assemble(ctx, tx, run)
 		if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code != toolpark.CodeUnavailable {
 			return refuse(tx, run, refusal)
 		}
 		if err != nil {
 			return err
 		}
-		postgres.AcceptRun(tx, run, hash(document), document)
+		postgres.AcceptRun(tx, run, accepted.mode, hash(accepted.document), accepted.document)
 		return nil
 	})
 	if err == nil && decided {
@@ -45,21 +45,69 @@ func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 	return err
 }
 
+// accepted is what an accepted run goes on with.
+type accepted struct {
+	mode     string // how calls are approved
+	document jsontext.Value
+}
+
 // assemble builds the frozen context from one snapshot of what executors announce.
-func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun) (jsontext.Value, error) {
-	configuration, err := declaration.ParseConfiguration(run.Requested)
+func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun) (accepted, error) {
+	requested := run.Requested
+	if requested == nil && run.AgentID != nil {
+		profile, err := postgres.FindProfile(ctx, tx, run.AccountID, *run.AgentID)
+		if err != nil {
+			return accepted{}, err
+		}
+		requested = profile.Configuration
+	}
+	configuration, err := declaration.ParseConfiguration(requested)
+	if err != nil {
+		return accepted{}, err
+	}
+	frozen, err := freeze(ctx, tx, run.Principal(), configuration.Sources, run.DefaultRunnerID, declaration.Options{})
+	if err != nil {
+		return accepted{}, err
+	}
+	if run.RequestedNames != nil {
+		if frozen, err = frozen.Narrow(run.RequestedNames); err != nil {
+			return accepted{}, err
+		}
+	}
+	document, err := frozen.Document()
+	return accepted{mode: configuration.ApprovalMode, document: document}, err
+}
+
+// freeze decides what may be called from one snapshot of what executors announce.
+func freeze(
+	ctx context.Context, q postgres.Querier, p postgres.Principal, s declaration.Sources, defaultRunner *uuid.UUID, o declaration.Options,
+) (*declaration.Context, error) {
+	snapshot, err := postgres.Snapshot(ctx, q, p, s.Lookup(defaultRunner))
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := postgres.Snapshot(ctx, tx, &run.Run, configuration.Lookup(run.DefaultRunnerID).Runners)
+	frozen, err := declaration.Assemble(s, defaultRunner, o, snapshot)
+	return &frozen, err
+}
+
+// Project is what an agent's new work would receive from a configuration, or from its profile when the
+// configuration is nil. It is an observation: nothing is kept of it.
+//
+// Refusals: parameter_missing for a configuration that is no object, a declaration's own, and those of
+// declaration.Assemble.
+func (p *Park) Project(ctx context.Context, m toolpark.Member, configuration jsontext.Value, defaultRunner *uuid.UUID) (*declaration.Context, error) {
+	if configuration == nil {
+		profile, err := postgres.FindProfile(ctx, p.DB.Pool, m.Account, m.ID)
+		if err != nil {
+			return nil, err
+		}
+		configuration = profile.Configuration
+	}
+	sources, err := declaration.ParseSources(configuration)
 	if err != nil {
 		return nil, err
 	}
-	frozen, err := declaration.Assemble(configuration.Sources, run.DefaultRunnerID, declaration.Options{}, snapshot)
-	if err != nil {
-		return nil, err
-	}
-	return frozen.Document()
+	return freeze(ctx, p.DB.Pool, postgres.Principal{Account: m.Account, Human: m.Human()}, sources, defaultRunner, declaration.Options{RequireCandidate: true})
 }
 
 func refuse(tx *postgres.Tx, run *postgres.LockedRun, refusal *toolpark.Error) error {

@@ -83,34 +83,56 @@ func (a *Addresses) collect(rows pgx.Rows) error {
 	return err
 }
 
-// Snapshot reads, at one moment, what the eligible ones of the named runners announce, for the
-// acceptance of a run.
-func Snapshot(ctx context.Context, q Querier, run *Run, runners []uuid.UUID) (declaration.Snapshot, error) {
+// Principal is for whom executors are eligible.
+type Principal struct {
+	Account uuid.UUID
+	Human   uuid.UUID // whose private executors may be used: the agent's steward, or the human who acts
+}
+
+// Snapshot reads in one statement, and so at one moment, what is looked for of the eligible runners.
+func Snapshot(ctx context.Context, q Querier, p Principal, l declaration.Lookup) (declaration.Snapshot, error) {
 	snapshot := declaration.Snapshot{Runners: map[uuid.UUID]declaration.Runner{}}
+	routed, names := make([]uuid.UUID, len(l.Routes)), make([]string, len(l.Routes))
+	for i, route := range l.Routes {
+		routed[i], names[i] = route.Runner, route.ToolName
+	}
+	// What a runner says of itself rides on the first of its rows only: it may be as large as all the others.
 	rows, _ := q.Query(ctx, `
-		SELECT e.id, e.display_name, e.environment, t.name, t.effect_profile, t.timeout_ms, t.output_schema_hash,
-			coalesce(t.model_visible, false)
+		SELECT e.id, e.display_name,
+			CASE WHEN row_number() OVER of_runner = 1 THEN e.environment END,
+			CASE WHEN row_number() OVER of_runner = 1 THEN e.documents END,
+			t.name, t.effect_profile, t.timeout_ms, t.output_schema_hash, coalesce(t.model_visible, false),
+			CASE WHEN e.id = $6 THEN t.entry->>'description' END,
+			CASE WHEN e.id = $6 THEN t.entry->'input_schema' END
 		FROM executors e
 		LEFT JOIN executor_tools t ON t.executor_id = e.id
-		WHERE e.kind = 'runner' AND e.id = ANY($3) AND `+eligible, run.AccountID, run.HumanID, runners)
+			AND (e.id = $6 OR t.name IN (SELECT n FROM unnest($4::uuid[], $5::text[]) AS w(id, n) WHERE w.id = e.id))
+		WHERE e.kind = 'runner' AND e.id = ANY($3) AND `+eligible+`
+		WINDOW of_runner AS (PARTITION BY e.id ORDER BY t.position)
+		ORDER BY e.id, t.position`,
+		p.Account, p.Human, l.Runners, routed, names, l.Import)
 	var (
-		id          uuid.UUID
-		display     string
-		environment jsontext.Value
-		name        *string
-		effect      *toolpark.EffectProfile
-		served      declaration.Served
+		id                     uuid.UUID
+		display                string
+		environment, documents jsontext.Value
+		name, description      *string
+		effect                 *toolpark.EffectProfile
+		input                  jsontext.Value
+		served                 declaration.Served
 	)
-	columns := []any{&id, &display, &environment, &name, &effect, &served.TimeoutMS, &served.OutputSchemaHash, &served.ModelVisible}
+	columns := []any{
+		&id, &display, &environment, &documents, &name, &effect, &served.TimeoutMS, &served.OutputSchemaHash,
+		&served.ModelVisible, &description, &input,
+	}
 	_, err := pgx.ForEachRow(rows, columns, func() error {
-		runner, known := snapshot.Runners[id]
-		if !known {
-			runner = declaration.Runner{DisplayName: display, Environment: environment, Tools: map[string]declaration.Served{}}
-			snapshot.Runners[id] = runner
+		if environment != nil {
+			snapshot.Runners[id] = declaration.Runner{
+				DisplayName: display, Environment: environment, Documents: documents, Tools: map[string]declaration.Served{},
+			}
 		}
 		if name != nil {
-			served.EffectProfile = *effect
-			runner.Tools[*name] = served
+			served.EffectProfile, served.Description, served.InputSchema = *effect, description, input
+			snapshot.Runners[id].Tools[*name] = served
 		}
 		return nil
 	})

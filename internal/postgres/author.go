@@ -18,12 +18,15 @@ import (
 type NewTask struct {
 	Key              string                  `json:"key"`
 	Round            *int                    `json:"round"`
+	ParentKey        *string                 `json:"parent_key"`
 	Position         int                     `json:"position"`
 	Kind             toolpark.TaskKind       `json:"kind"`
 	Origin           toolpark.Origin         `json:"origin"`
 	Status           toolpark.Status         `json:"status"`
 	CallableName     *string                 `json:"callable_name"`
 	ToolName         *string                 `json:"tool_name"`
+	ToolAlias        *string                 `json:"tool_alias"`
+	KernelTool       *string                 `json:"kernel_tool"`
 	ToolCallID       *string                 `json:"tool_call_id"`
 	AddressedRole    *toolpark.ExecutorKind  `json:"addressed_role"`
 	AddressedTo      []uuid.UUID             `json:"addressed_to"`
@@ -66,31 +69,88 @@ func LockRun(ctx context.Context, tx *Tx, account, run uuid.UUID, reads ...Read)
 	return locked, mapError(err, "lock run %s", run)
 }
 
-// InsertTasks writes the tasks of one round or one append under a locked run, with their inputs, their
-// inbox rows and their events, in a constant number of statements. Live tasks start their clock at
-// run.Now. A round number of nil means the append door.
-func InsertTasks(tx *Tx, run *LockedRun, round *int, tasks []NewTask) error {
+// NewRound is a round about to be written.
+type NewRound struct {
+	Number      int
+	ContextHash []byte         // of what this round alone may call; nil for what its run may
+	Context     jsontext.Value // the document of that hash
+	ToolNames   []string       // the part of it that was offered; nil for all of it
+	Offered     *Projection    // what the model was offered; nil when that was not said
+}
+
+// Projection is what a model was offered, in its provider's form.
+type Projection struct {
+	Digest string
+	Format toolpark.Format
+	Tools  jsontext.Value
+}
+
+// InsertRound writes a round under a locked run, with its tasks, their inputs, their inbox rows and their
+// events, in a constant number of statements. Live tasks start their clock at run.Now.
+func InsertRound(tx *Tx, run *LockedRun, round *NewRound, tasks []NewTask) error {
 	batch := tx.Later()
-	if round != nil {
-		batch.Queue(`INSERT INTO rounds (account_id, run_id, number, created_at) VALUES ($1, $2, $3, $4)`,
-			run.AccountID, run.ID, *round, run.Now)
+	if round.ContextHash != nil {
+		queueContext(batch, run.AccountID, round.ContextHash, round.Context)
 	}
+	var offered *string
+	if p := round.Offered; p != nil {
+		offered = &p.Digest
+		batch.Queue(`INSERT INTO projections (account_id, digest, format, tools) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+			run.AccountID, p.Digest, p.Format, p.Tools)
+	}
+	batch.Queue(`
+		INSERT INTO rounds (account_id, run_id, number, context_hash, tool_names, offered, created_at, settled_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN $7::timestamptz END)`,
+		run.AccountID, run.ID, round.Number, round.ContextHash, round.ToolNames, offered, run.Now, !anyLive(tasks))
 	if err := queueTasks(batch, run, tasks); err != nil {
+		return err
+	}
+	events := birthEvents(&round.Number, tasks)
+	queueEvents(batch, run, events)
+	batch.Queue(`
+		UPDATE runs SET rounds = rounds + 1, authored_at = $3, event_seq = event_seq + $4 WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID, run.Now, len(events))
+	return nil
+}
+
+// InsertSteps writes what the append door authored, as InsertRound does for a round.
+func InsertSteps(tx *Tx, run *LockedRun, tasks []NewTask) error {
+	batch := tx.Later()
+	if err := queueTasks(batch, run, tasks); err != nil {
+		return err
+	}
+	events := birthEvents(nil, tasks)
+	queueEvents(batch, run, events)
+	batch.Queue(`
+		UPDATE runs SET appends = appends + 1, authored_at = $3, event_seq = event_seq + $4 WHERE account_id = $1 AND id = $2`,
+		run.AccountID, run.ID, run.Now, len(events))
+	return nil
+}
+
+// InsertChild writes a task that another one made. The parent's row is locked, and the run's after it.
+func InsertChild(tx *Tx, run *LockedRun, child NewTask) error {
+	batch := tx.Later()
+	tasks := []NewTask{child}
+	if err := queueTasks(batch, run, tasks); err != nil {
+		return err
+	}
+	events := birthEvents(nil, tasks)
+	queueEvents(batch, run, events)
+	moveEvents(batch, run, len(events))
+	return nil
+}
+
+// queueTasks writes tasks with everything that is theirs alone.
+func queueTasks(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
+	if err := queueRows(batch, run, tasks); err != nil {
 		return err
 	}
 	queuePayloads(batch, run, tasks)
 	queueDeliveries(batch, run, tasks)
-	queueEvents(batch, run, birthEvents(round, tasks))
-	batch.Queue(`
-		UPDATE runs SET rounds = rounds + $3, appends = appends + $4, authored_at = $5 WHERE account_id = $1 AND id = $2`,
-		run.AccountID, run.ID, count(round != nil), count(round == nil), run.Now)
-	if round != nil && !anyLive(tasks) {
-		batch.Queue(`UPDATE rounds SET settled_at = $3 WHERE run_id = $1 AND number = $2`, run.ID, *round, run.Now)
-	}
 	return nil
 }
 
-func queueTasks(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
+func queueRows(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
 	for i := range tasks {
 		if tasks[i].OutputSchemaHash != nil {
 			tasks[i].OutputSchemaHex = byteaText(tasks[i].OutputSchemaHash)
@@ -101,21 +161,21 @@ func queueTasks(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
 		return err
 	}
 	batch.Queue(`
-		INSERT INTO tasks (account_id, run_id, key, round, position, kind, origin, status, callable_name, tool_name,
-			tool_call_id, addressed_role, addressed_to, target_name, effect_profile, output_schema_hash, timeout_ms,
+		INSERT INTO tasks (account_id, run_id, key, round, parent_key, position, kind, origin, status, callable_name,
+			tool_name, tool_alias, kernel_tool, tool_call_id, addressed_role, addressed_to, target_name, effect_profile, output_schema_hash, timeout_ms,
 			announced_timeout_ms, dispatched_at, deadline_at, settled_at, settled_by, error_key, wake_at, created_at)
-		SELECT $1, $2, key, round, position, kind, origin, status, callable_name, tool_name, tool_call_id,
-			addressed_role, addressed_to, target_name, effect_profile, output_hash::bytea, timeout_ms,
+		SELECT $1, $2, key, round, parent_key, position, kind, origin, status, callable_name, tool_name, tool_alias,
+			kernel_tool, tool_call_id, addressed_role, addressed_to, target_name, effect_profile, output_hash::bytea, timeout_ms,
 			announced_timeout_ms,
-			CASE WHEN status = 'dispatched' THEN $4::timestamptz END,
-			CASE WHEN status = 'dispatched' THEN $4::timestamptz + timeout_ms * interval '1 millisecond' END,
+			CASE WHEN status <> 'failed' THEN $4::timestamptz END,
+			CASE WHEN status <> 'failed' THEN $4::timestamptz + timeout_ms * interval '1 millisecond' END,
 			CASE WHEN status = 'failed' THEN $4::timestamptz END,
 			CASE WHEN status = 'failed' THEN 'birth' END,
 			error_key,
 			CASE WHEN status <> 'failed' THEN $4::timestamptz + $5::interval END,
 			$4
-		FROM json_to_recordset($3::json) AS t(key text, round int, position int, kind text, origin text, status text,
-			callable_name text, tool_name text, tool_call_id text, addressed_role text, addressed_to uuid[],
+		FROM json_to_recordset($3::json) AS t(key text, round int, parent_key text, position int, kind text, origin text,
+			status text, callable_name text, tool_name text, tool_alias text, kernel_tool text, tool_call_id text, addressed_role text, addressed_to uuid[],
 			target_name text, effect_profile json, output_hash text, timeout_ms bigint,
 			announced_timeout_ms bigint, error_key text)`,
 		run.AccountID, run.ID, jsontext.Value(rows), run.Now, wakeGrace)
@@ -185,13 +245,6 @@ func birthEvents(round *int, tasks []NewTask) []Event {
 
 func anyLive(tasks []NewTask) bool {
 	return slices.ContainsFunc(tasks, func(t NewTask) bool { return !t.Status.Settled() })
-}
-
-func count(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }
 
 // Unstarted are those of the tasks that wait and that nothing was staged for.

@@ -49,7 +49,7 @@ func roundData(round *int) jsontext.Value {
 	return jsontext.Value(fmt.Sprintf(`{"round":%d}`, *round))
 }
 
-// queueEvents writes events of a locked run, and moves its counter.
+// queueEvents writes events of a locked run; its counter is moved apart.
 func queueEvents(batch *pgx.Batch, run *LockedRun, events []Event) {
 	types, data := make([]string, len(events)), make([]jsontext.Value, len(events))
 	for i, e := range events {
@@ -60,8 +60,11 @@ func queueEvents(batch *pgx.Batch, run *LockedRun, events []Event) {
 		SELECT $1, $2, $3 + e.n, e.type, e.data
 		FROM unnest($4::text[], $5::json[]) WITH ORDINALITY AS e(type, data, n)`,
 		run.AccountID, run.ID, run.EventSeq, types, data)
-	batch.Queue(`UPDATE runs SET event_seq = event_seq + $3 WHERE account_id = $1 AND id = $2`,
-		run.AccountID, run.ID, len(events))
+}
+
+// moveEvents moves a locked run's counter over n new events.
+func moveEvents(batch *pgx.Batch, run *LockedRun, n int) {
+	batch.Queue(`UPDATE runs SET event_seq = event_seq + $3 WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, n)
 }
 
 // Events lists a run's events after a sequence number, in order and without gaps.

@@ -24,7 +24,8 @@ type Run struct {
 	ApprovalMode    *string
 	DefaultRunnerID *uuid.UUID
 	ContextHash     []byte
-	Requested       jsontext.Value
+	Requested       jsontext.Value // nil for the agent's profile, and once the run is decided
+	RequestedNames  []string       // narrows what is frozen; nil for all of it
 	Refusal         jsontext.Value
 	Label           *string
 	Metadata        jsontext.Value
@@ -37,9 +38,12 @@ type Run struct {
 	EndedAt         *time.Time
 }
 
+// Principal is for whom executors are eligible in the run.
+func (r *Run) Principal() Principal { return Principal{Account: r.AccountID, Human: r.HumanID} }
+
 const runColumns = `r.id, r.account_id, r.creator_id, r.agent_id,
 	(SELECT coalesce(p.steward_id, p.id) FROM members p WHERE p.id = coalesce(r.agent_id, r.creator_id)) AS human_id, r.status, r.approval_mode, r.default_runner_id,
-	r.context_hash, r.requested, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.stop_forced, r.created_at,
+	r.context_hash, r.requested, r.requested_tool_names AS requested_names, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.stop_forced, r.created_at,
 	r.authored_at, r.ended_at`
 
 // runReadable holds for the runs that a member may read and write: its creator, its agent, the agent's
@@ -55,11 +59,11 @@ func readsAll(m toolpark.Member) bool {
 // InsertRun writes a run as accepting; its workflow decides it.
 func InsertRun(tx *Tx, r *Run) {
 	tx.Later().Queue(`
-		INSERT INTO runs (id, account_id, creator_id, agent_id, status, default_runner_id, requested, label, metadata,
-			approval_mode, wake_at)
+		INSERT INTO runs (id, account_id, creator_id, agent_id, status, default_runner_id, requested, requested_tool_names,
+			label, metadata, wake_at)
 		VALUES ($1, $2, $3, $4, 'accepting', $5, $6, $7, $8, $9, clock_timestamp() + $10::interval)`,
-		r.ID, r.AccountID, r.CreatorID, r.AgentID, r.DefaultRunnerID, r.Requested, r.Label, r.Metadata,
-		r.ApprovalMode, wakeGrace)
+		r.ID, r.AccountID, r.CreatorID, r.AgentID, r.DefaultRunnerID, r.Requested, r.RequestedNames, r.Label, r.Metadata,
+		wakeGrace)
 }
 
 // Run reads a run that the member may read; any other is not_found. The reads go along in the same round
@@ -141,30 +145,37 @@ func (db *DB) RunFacts(ctx context.Context, account uuid.UUID, runs []uuid.UUID)
 }
 
 // ContextDocument reads a frozen context by its hash.
-func (db *DB) ContextDocument(ctx context.Context, account uuid.UUID, hash []byte) (jsontext.Value, error) {
+func ContextDocument(ctx context.Context, q Querier, account uuid.UUID, hash []byte) (jsontext.Value, error) {
 	var document jsontext.Value
-	err := db.Pool.QueryRow(ctx, `SELECT document FROM frozen_contexts WHERE account_id = $1 AND hash = $2`,
+	err := q.QueryRow(ctx, `SELECT document FROM frozen_contexts WHERE account_id = $1 AND hash = $2`,
 		account, hash).Scan(&document)
 	return document, mapError(err, "read frozen context %x", hash)
 }
 
-// AcceptRun freezes the context and lets the run begin. The run must be locked and accepting.
-func AcceptRun(tx *Tx, run *LockedRun, hash []byte, document jsontext.Value) {
+// AcceptRun freezes the context and lets the run begin. An empty approval mode means that nothing can be
+// called. The run must be locked and accepting.
+func AcceptRun(tx *Tx, run *LockedRun, approvalMode string, hash []byte, document jsontext.Value) {
 	batch := tx.Later()
-	batch.Queue(`INSERT INTO frozen_contexts (account_id, hash, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		run.AccountID, hash, document)
+	queueContext(batch, run.AccountID, hash, document)
 	batch.Queue(`
-		UPDATE runs SET status = 'running', context_hash = $3, requested = NULL, wake_at = NULL, wake_attempts = 0,
-			authored_at = clock_timestamp()
-		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, hash)
+		UPDATE runs SET status = 'running', approval_mode = nullif($4, ''), context_hash = $3, requested = NULL,
+			requested_tool_names = NULL, wake_at = NULL, wake_attempts = 0, authored_at = clock_timestamp()
+		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, hash, approvalMode)
 	queueEvents(batch, run, []Event{{Type: eventRunAccepted, Data: jsontext.Value(`{}`)}})
+	moveEvents(batch, run, 1)
+}
+
+// queueContext stores a frozen context by its content.
+func queueContext(batch *pgx.Batch, account uuid.UUID, hash []byte, document jsontext.Value) {
+	batch.Queue(`INSERT INTO frozen_contexts (account_id, hash, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		account, hash, document)
 }
 
 // RefuseRun keeps the refusal and nothing else; the run's Idempotency-Key is free again.
 func RefuseRun(tx *Tx, run *LockedRun, refusal jsontext.Value) {
 	batch := tx.Later()
 	batch.Queue(`
-		UPDATE runs SET status = 'refused', refusal = $3, requested = NULL, wake_at = NULL,
+		UPDATE runs SET status = 'refused', refusal = $3, requested = NULL, requested_tool_names = NULL, wake_at = NULL,
 			ended_at = clock_timestamp()
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, refusal)
 	batch.Queue(`DELETE FROM idempotency_keys WHERE account_id = $1 AND run_id = $2`, run.AccountID, run.ID)
@@ -187,6 +198,7 @@ func SetRunStatus(tx *Tx, run *LockedRun, status toolpark.RunStatus) {
 			ended_at = CASE WHEN $5 THEN clock_timestamp() END
 		WHERE account_id = $1 AND id = $2`, run.AccountID, run.ID, status, wakeGrace, status.Terminal())
 	queueEvents(batch, run, []Event{runStatus(status)})
+	moveEvents(batch, run, 1)
 }
 
 // ForceStop records that the live tasks of a locked, stopping run are to be canceled. The run's workflow

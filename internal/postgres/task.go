@@ -15,8 +15,8 @@ import (
 // wakeGrace is how long a task's workflow has to act by itself before the recovery loop nudges it.
 const wakeGrace = 5 * time.Second
 
-const taskColumns = `t.account_id, t.run_id, t.key, t.round, t.position, t.generation, t.kind, t.origin, t.status,
-	t.callable_name, t.tool_name, t.tool_call_id, t.addressed_role, t.addressed_to, t.target_name, t.effect_profile,
+const taskColumns = `t.account_id, t.run_id, t.key, t.round, t.parent_key, t.position, t.generation, t.kind, t.origin, t.status,
+	t.callable_name, t.tool_name, t.tool_alias, t.kernel_tool, t.tool_call_id, t.addressed_role, t.addressed_to, t.target_name, t.effect_profile,
 	t.output_schema_hash, t.timeout_ms, t.announced_timeout_ms, t.dispatched_at, t.deadline_at, t.claimed_by, t.claimed_at,
 	t.claim_token_hash, t.claim_shown, t.cancel_requested_at, t.next_input, t.settled_at, t.settled_by, t.is_error,
 	t.error_key, t.revision, t.created_at`

@@ -28,6 +28,15 @@ CREATE TABLE members (
     CHECK (kind = 'human' OR role = 'member')
 );
 
+-- An agent's standing configuration: what its new work may call. Replaced whole.
+CREATE TABLE profiles (
+    member_id uuid PRIMARY KEY,
+    account_id uuid NOT NULL,
+    configuration json NOT NULL, -- as sent, verbatim
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    FOREIGN KEY (account_id, member_id) REFERENCES members (account_id, id)
+);
+
 CREATE TABLE executors (
     id uuid PRIMARY KEY,
     account_id uuid NOT NULL REFERENCES accounts,

@@ -1,12 +1,21 @@
 -- Runs, rounds and tasks: what is true of each park. Its workflow holds the time and does the settling.
 
 -- +goose Up
--- What a run may call, decided once and immutable, stored by content.
+-- What a run, or one round of it, may call, decided once and immutable, stored by content.
 CREATE TABLE frozen_contexts (
     account_id uuid NOT NULL REFERENCES accounts,
     hash bytea NOT NULL, -- SHA-256 of the document's bytes
     document json NOT NULL,
     PRIMARY KEY (account_id, hash)
+);
+
+-- What a model was offered, in its provider's form, for the rounds that say so; stored by content.
+CREATE TABLE projections (
+    account_id uuid NOT NULL REFERENCES accounts,
+    digest text COLLATE "C" NOT NULL,
+    format text NOT NULL CHECK (format IN ('chat_completions', 'responses', 'anthropic')),
+    tools json NOT NULL,
+    PRIMARY KEY (account_id, digest)
 );
 
 CREATE TABLE runs (
@@ -18,7 +27,8 @@ CREATE TABLE runs (
     approval_mode text,
     default_runner_id uuid,
     context_hash bytea,
-    requested json, -- the configuration asked for, until it is decided
+    requested json, -- the configuration asked for, until it is decided; null for the agent's profile
+    requested_tool_names text[], -- narrows what is frozen; null for all of it
     refusal json,
     label text,
     metadata json NOT NULL DEFAULT '{}',
@@ -44,16 +54,22 @@ CREATE TABLE rounds (
     run_id uuid NOT NULL REFERENCES runs ON DELETE CASCADE,
     number integer NOT NULL,
     account_id uuid NOT NULL,
+    context_hash bytea, -- what this round alone may call; null for what its run may
+    tool_names text[], -- the part of it that was offered; null for all of it
+    offered text COLLATE "C", -- the digest of the projection that its model was offered, if that was said
     created_at timestamptz NOT NULL DEFAULT now(),
     settled_at timestamptz,
-    PRIMARY KEY (run_id, number)
+    PRIMARY KEY (run_id, number),
+    FOREIGN KEY (account_id, context_hash) REFERENCES frozen_contexts (account_id, hash),
+    FOREIGN KEY (account_id, offered) REFERENCES projections (account_id, digest)
 );
 
 CREATE TABLE tasks (
     run_id uuid NOT NULL REFERENCES runs ON DELETE CASCADE,
     key text COLLATE "C" NOT NULL,
     account_id uuid NOT NULL,
-    round integer, -- null for what the append door authored
+    round integer, -- null for what the append door authored, and for a child
+    parent_key text COLLATE "C", -- the tool_call that made this task; null for any other
     position integer NOT NULL, -- in its round, or in its append
     generation integer NOT NULL DEFAULT 1,
     kind text NOT NULL CHECK (kind IN ('tool', 'ask', 'wait')),
@@ -61,7 +77,9 @@ CREATE TABLE tasks (
     status text NOT NULL CHECK (status IN ('needs_approval', 'dispatched', 'running', 'awaiting_input',
         'completed', 'failed', 'canceled', 'timed_out', 'uncertain')),
     callable_name text, -- as the model spelled it
-    tool_name text, -- as the executor serves it
+    tool_name text, -- as the executor serves it, or a kernel tool's wire name
+    tool_alias text, -- the alias it was called under; null for its own name
+    kernel_tool text, -- the canonical name of a kernel tool; null for what executors serve
     tool_call_id text, -- the provider's pairing key
     addressed_role text, -- runner, agent_application, tools_provider
     addressed_to uuid[] NOT NULL DEFAULT '{}', -- who may claim: one executor, or every member of a pool
@@ -79,7 +97,7 @@ CREATE TABLE tasks (
     cancel_requested_at timestamptz,
     next_input integer NOT NULL DEFAULT 1, -- the seq of the next staged input
     settled_at timestamptz,
-    settled_by text CHECK (settled_by IN ('birth', 'commit', 'cancel', 'expiry', 'termination')),
+    settled_by text CHECK (settled_by IN ('birth', 'commit', 'cancel', 'expiry', 'termination', 'kernel')),
     is_error boolean NOT NULL DEFAULT false,
     error_key text,
     revision bigint NOT NULL DEFAULT 1, -- bumped by every write a waiter may wait for
@@ -88,6 +106,8 @@ CREATE TABLE tasks (
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (run_id, key),
     FOREIGN KEY (run_id, round) REFERENCES rounds (run_id, number) ON DELETE CASCADE,
+    FOREIGN KEY (run_id, parent_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE,
+    CHECK (parent_key IS NULL OR round IS NULL),
     CHECK ((settled_at IS NOT NULL) = (status IN ('completed', 'failed', 'canceled', 'timed_out', 'uncertain'))),
     CHECK (settled_at IS NULL OR wake_at IS NULL),
     CHECK (settled_at IS NOT NULL OR wake_at IS NOT NULL),
@@ -131,7 +151,7 @@ CREATE TABLE task_inputs (
     seq integer NOT NULL,
     generation integer NOT NULL,
     account_id uuid NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('commit', 'cancel', 'terminated')),
+    kind text NOT NULL CHECK (kind IN ('commit', 'cancel', 'terminated', 'child')),
     staged_at timestamptz NOT NULL, -- by the database, after the lock; lateness is judged by this
     actor_id uuid, -- the executor or member that staged it
     token_hash bytea,

@@ -1,0 +1,147 @@
+package park
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/declaration"
+	"github.com/toolpark/toolpark/internal/postgres"
+)
+
+// evaluation is what the kernel made of one of its own tools' calls: an outcome, or a child that the call
+// waits for, or both when the child failed at birth.
+type evaluation struct {
+	outcome *postgres.Outcome
+	child   *toolpark.Task // to be started; nil unless it waits for an executor or for the kernel
+}
+
+// waitsForChild tells whether a task is a tool_call whose child has been made: it has no clock of its own
+// while the child lives.
+func waitsForChild(task *toolpark.Task) bool {
+	return task.KernelTool != nil && *task.KernelTool == catalog.ToolsCall && task.DeadlineAt == nil
+}
+
+// childMark is in the key of every task that a tool_call made, and perhaps in others.
+const childMark = "-call-"
+
+// childKey names the task that a tool_call makes.
+func childKey(task *toolpark.Task) string {
+	return fmt.Sprintf("%s%s%d", task.Key, childMark, task.Generation)
+}
+
+// evaluate works out a call of a kernel tool over what its round may call. It reads and writes in the
+// transaction that holds the task's lock, so that a call is worked out once.
+func (p *Park) evaluate(ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask) (evaluation, error) {
+	asked, err := postgres.FindAsked(ctx, tx, task.ID())
+	if err != nil {
+		return evaluation{}, err
+	}
+	frozen, err := p.context(ctx, tx, task.AccountID, asked.ContextHash)
+	if err != nil {
+		return evaluation{}, err
+	}
+	if asked.ToolNames != nil {
+		if frozen, err = frozen.Narrow(asked.ToolNames); err != nil {
+			return evaluation{}, err
+		}
+	}
+	switch *task.KernelTool {
+	case catalog.ToolsSearch:
+		return search(frozen, asked.Input)
+	case catalog.RunnersList:
+		list, err := frozen.RunnersList()
+		return answered(list), err
+	case catalog.ToolsCall:
+		return p.callTool(ctx, tx, task, frozen, asked.Input)
+	}
+	return evaluation{outcome: failed(toolpark.ErrToolNotServed, *task.KernelTool)}, nil // authored by a version that had it
+}
+
+// answered is a call that the kernel answers with a value: as text for the model, and as structure.
+func answered(value jsontext.Value) evaluation {
+	o := said(string(value))
+	o.StructuredContent = value
+	return evaluation{outcome: o}
+}
+
+// said is a completed call whose result is a text.
+func said(text string) *postgres.Outcome {
+	quoted, _ := jsontext.AppendQuote(nil, text) // of valid UTF-8
+	return &postgres.Outcome{
+		Status: toolpark.Completed, By: toolpark.ByKernel,
+		Content: jsontext.Value(fmt.Sprintf(`[{"type":"text","text":%s}]`, quoted)),
+	}
+}
+
+func failed(key, detail string) *postgres.Outcome {
+	return &postgres.Outcome{
+		Status: toolpark.Failed, By: toolpark.ByKernel, Error: &toolpark.TaskError{Key: key, Detail: detail},
+	}
+}
+
+func search(frozen *declaration.Context, input jsontext.Value) (evaluation, error) {
+	var in struct {
+		Query string `json:"query"`
+		Limit int    `json:"limit"`
+	}
+	if err := json.Unmarshal(input, &in); err != nil { // the input matched the schema
+		return evaluation{outcome: failed(toolpark.ErrInvalidToolInput, err.Error())}, nil
+	}
+	found, err := frozen.Search(in.Query, in.Limit)
+	if errors.Is(err, declaration.ErrBlankQuery) {
+		o := said(err.Error())
+		o.IsError = true
+		return evaluation{outcome: o}, nil
+	}
+	return answered(found), err
+}
+
+// callTool makes the one child of a tool_call, through the path that every call takes: the name must be
+// declared, the input match, and somebody serve it. The child's outcome becomes the call's own.
+func (p *Park) callTool(
+	ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask, frozen *declaration.Context, input jsontext.Value,
+) (evaluation, error) {
+	var in struct {
+		Name  string         `json:"name"`
+		Input jsontext.Value `json:"input"`
+	}
+	if err := json.Unmarshal(input, &in); err != nil { // the input matched the schema
+		return evaluation{outcome: failed(toolpark.ErrInvalidToolInput, err.Error())}, nil
+	}
+	if tool, ok := frozen.Tool(in.Name); ok && tool.Kernel != nil && tool.Kernel.Canonical == catalog.ToolsCall {
+		return evaluation{outcome: failed(toolpark.ErrInvalidToolInput, "/name: "+in.Name+" cannot call itself; call the tool you want by its own name")}, nil
+	}
+	admitted := declaration.AdmitAll(frozen, p.Schemas, []declaration.Call{{Name: in.Name, Arguments: in.Input}})
+	facts, err := postgres.FindRun(ctx, tx, task.AccountID, task.RunID)
+	if err != nil {
+		return evaluation{}, err
+	}
+	var addresses postgres.Addresses
+	run, err := postgres.LockRun(ctx, tx, task.AccountID, task.RunID,
+		postgres.FindAddresses(facts, routesOf(admitted), namesOf(admitted), &addresses))
+	if err != nil {
+		return evaluation{}, err
+	}
+	child := born(in.Name, &admitted[0], &addresses)
+	child.Key, child.ParentKey = childKey(&task.Task), &task.Key
+	if err := postgres.InsertChild(tx, run, child); err != nil {
+		return evaluation{}, err
+	}
+	if child.Status.Settled() {
+		return evaluation{outcome: failed(*child.ErrorKey, deref(child.ErrorDetail))}, nil
+	}
+	postgres.AwaitChild(tx, task)
+	return evaluation{child: startable(run, &child)}, nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
