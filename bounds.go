@@ -16,6 +16,7 @@ const (
 	MaxContentBlocks    = 1000      // blocks in one result
 	MaxCallsPerRound    = 128       // calls in one round
 	MaxStepsPerAppend   = 64        // steps in one append
+	MaxToolNames        = 10_000    // names in a round's tool_names
 	MaxToolCallID       = 128       // characters of a provider's pairing key
 	MaxServedName       = 128       // characters of a served tool name
 	MaxProgressFrame    = 4 << 10   // bytes of one progress frame

@@ -25,7 +25,7 @@ import (
 
 type roundRequest struct {
 	Calls         jsontext.Value `json:"calls"`
-	ToolNames     *[]string      `json:"tool_names"`
+	ToolNames     jsontext.Value `json:"tool_names"`
 	Offered       jsontext.Value `json:"offered"`
 	Tools         jsontext.Value `json:"tools"`
 	KernelTools   jsontext.Value `json:"kernel_tools"`
@@ -94,6 +94,10 @@ func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {
 	}); err != nil {
 		return park.RoundRequest{}, nil, err
 	}
+	names, err := toolNames(req.ToolNames)
+	if err != nil {
+		return park.RoundRequest{}, nil, err
+	}
 	calls, count, ok := strictjson.Elements(req.Calls, toolpark.MaxCallsPerRound)
 	if !ok && !absent(req.Calls) {
 		return park.RoundRequest{}, nil, toolpark.Errorf(toolpark.CodeParameterInvalid, "/calls must be an array.").At("/calls")
@@ -102,7 +106,7 @@ func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {
 		return park.RoundRequest{}, nil, toolpark.Errorf(toolpark.CodeParameterInvalid,
 			"calls must hold 1 to %d calls.", toolpark.MaxCallsPerRound).At("/calls")
 	}
-	round := park.RoundRequest{ToolNames: req.ToolNames, Calls: make([]park.Call, count)}
+	round := park.RoundRequest{ToolNames: names, Calls: make([]park.Call, count)}
 	minted := make([]bool, count)
 	seen := make(map[string]int, count)
 	for i, raw := range calls {
@@ -118,6 +122,28 @@ func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {
 		round.Calls[i], minted[i] = call, !ok
 	}
 	return round, minted, nil
+}
+
+// toolNames reads a list of names; nil when it is absent.
+func toolNames(v jsontext.Value) (*[]string, error) {
+	if absent(v) {
+		return nil, nil
+	}
+	elements, count, ok := strictjson.Elements(v, toolpark.MaxToolNames)
+	if !ok {
+		return nil, parameterInvalid("tool_names must be an array.").At("/tool_names")
+	}
+	if count > toolpark.MaxToolNames {
+		return nil, parameterInvalid("tool_names holds %d names; it may hold %d.", count, toolpark.MaxToolNames).At("/tool_names")
+	}
+	names := make([]string, count)
+	for i, element := range elements {
+		if element.Kind() != '"' {
+			return nil, parameterInvalid("tool_names[%d] must be a string.", i).At(fmt.Sprintf("/tool_names/%d", i))
+		}
+		names[i] = text(element)
+	}
+	return &names, nil
 }
 
 // newCall reads one call. ok tells that it brought a pairing key of its own.

@@ -262,6 +262,9 @@ func TestRoundRefusals(t *testing.T) {
 		"a call of no object":   {`{"calls":["look"]}`, toolpark.CodeParameterInvalid, "/calls/0"},
 		"a lone surrogate":      {`{"calls":[{"id":"\ud83d","name":"look"}]}`, toolpark.CodeBadRequest, "/calls/0/id"},
 		"a deep unknown field":  {`{"calls":[{"name":"look"}],"x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`, toolpark.CodeBadRequest, ""},
+		"tool_names of no list": {`{"calls":[{"name":"look"}],"tool_names":"look"}`, toolpark.CodeParameterInvalid, "/tool_names"},
+		"tool_names of numbers": {`{"calls":[{"name":"look"}],"tool_names":["look",1]}`, toolpark.CodeParameterInvalid, "/tool_names/1"},
+		"endless tool_names":    {`{"calls":[{"name":"look"}],"tool_names":["look"` + strings.Repeat(`,"look"`, toolpark.MaxToolNames) + `]}`, toolpark.CodeParameterInvalid, "/tool_names"},
 		"trailing data":         {`{"calls":[{"name":"look"}]}{}`, toolpark.CodeBadRequest, ""},
 		"no JSON":               {`{"calls":[{"name":"look","arguments":NaN}]}`, toolpark.CodeBadRequest, "/calls/0/arguments"},
 	} {
@@ -283,6 +286,13 @@ func TestRoundRefusals(t *testing.T) {
 		a := s.asAgent("POST", rounds, `{"calls":[{"name":"look"},{"name":"other"}],"tool_names":["other"]}`).ok(http.StatusCreated)
 		require.Equal(t, toolpark.ErrUnknownTool, a.text("/round/tasks/0/error/key"))
 		require.EqualValues(t, toolpark.Dispatched, a.text("/round/tasks/1/status"))
+	})
+
+	t.Run("tool_names up to their bound, or null", func(t *testing.T) {
+		for _, names := range []string{`["look"` + strings.Repeat(`,"look"`, toolpark.MaxToolNames-1) + `]`, `null`} {
+			a := s.asAgent("POST", rounds, `{"calls":[{"name":"look"}],"tool_names":`+names+`}`).ok(http.StatusCreated)
+			require.EqualValues(t, toolpark.Dispatched, a.text("/round/tasks/0/status"))
+		}
 	})
 
 	t.Run("a name is anything at all", func(t *testing.T) {

@@ -80,6 +80,7 @@ func TestOpenAPI(t *testing.T) {
 			{"/components/parameters/waitMS/schema/maximum", toolpark.MaxWait.Milliseconds()},
 			{"/components/parameters/idempotencyKey/schema/maxLength", toolpark.MaxIdempotencyKey},
 			{"/components/schemas/NewRound/properties/calls/maxItems", toolpark.MaxCallsPerRound},
+			{"/components/schemas/NewRound/properties/tool_names/maxItems", toolpark.MaxToolNames},
 			{"/components/schemas/OpenedRound/properties/tasks/items/properties/tool_call_id/maxLength", toolpark.MaxToolCallID},
 			{"/components/schemas/NewRun/properties/label/maxLength", toolpark.MaxTitle},
 			{"/components/schemas/Task/properties/title/maxLength", toolpark.MaxTitle},

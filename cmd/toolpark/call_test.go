@@ -41,11 +41,17 @@ func setupCalls(t *testing.T) *terminal {
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	require.Eventually(t, func() bool {
-		served, err := account.Agent.Executor(t.Context(), box.ID.String())
-		return err == nil && len(served.ServedTools) == 6
-	}, 20*time.Second, 20*time.Millisecond)
+	announced(account, box)
 	return b
+}
+
+// announced waits until a runner serves its tools.
+func announced(account *kerneltest.Account, box kerneltest.Executor) {
+	account.T.Helper()
+	account.Eventually("the runner serves its tools", func() bool {
+		served, err := account.Agent.Executor(account.T.Context(), box.ID.String())
+		return err == nil && len(served.ServedTools) == 6
+	})
 }
 
 // run makes the calls and returns what was printed and which calls failed.

@@ -71,6 +71,8 @@ func TestWrongSettingsStopTheStart(t *testing.T) {
 		"a short secret":      {[]string{database, "TOOLPARK_CLAIM_SECRET=c2hvcnQ="}, []string{"api"}, "32 bytes"},
 		"no connections":      {[]string{database, secret}, []string{"api", "--database-connections=0"}, "at least 1"},
 		"an unknown level":    {[]string{database, secret, "TOOLPARK_LOG_LEVEL=loud"}, []string{"api"}, "log-level"},
+		"no bearer":           {nil, []string{"runner", "--dir=.", "--url=http://127.0.0.1:1"}, "TOOLPARK_EXECUTOR_TOKEN"},
+		"a bearer in sight":   {nil, []string{"runner", "--dir=.", "--url=http://127.0.0.1:1", "--token=x"}, "--token"},
 		"an agent alone":      {[]string{database}, []string{"admin", "member", "create", "agent", "bot"}, "--steward"},
 		"an unknown command":  {nil, []string{"fly"}, "fly"},
 		"two owners":          {[]string{database}, []string{"admin", "credential", "create", "--member=a", "--executor=b"}, "--member"},

@@ -22,9 +22,23 @@ type RunnerCmd struct {
 	Slots int           `env:"TOOLPARK_SLOTS" default:"16" help:"Calls at once."`
 	Grace time.Duration `env:"TOOLPARK_GRACE" default:"30s" help:"How long running calls may finish at shutdown."`
 	URL   string        `name:"url" env:"TOOLPARK_URL" required:"" placeholder:"URL" help:"The API's address."`
-	Token string        `env:"TOOLPARK_EXECUTOR_TOKEN" required:"" placeholder:"TOKEN" secret:"" help:"The runner's bearer. Better set as a variable: others can see flags."`
+	Token string        `kong:"-"` // from the environment alone: bash's commands could read a flag
 
 	LogConfig `embed:""`
+}
+
+// Help says what no flag does.
+func (*RunnerCmd) Help() string {
+	return "The runner's bearer is read from TOOLPARK_EXECUTOR_TOKEN, never from a flag. On Linux the commands that bash " +
+		"runs cannot read it from this process, unless they run as root; elsewhere they can."
+}
+
+// AfterApply takes the bearer from the environment.
+func (c *RunnerCmd) AfterApply() error {
+	if c.Token = os.Getenv("TOOLPARK_EXECUTOR_TOKEN"); c.Token == "" {
+		return errors.New("set TOOLPARK_EXECUTOR_TOKEN to the runner's bearer")
+	}
+	return nil
 }
 
 // Validate refuses settings that no runner can work with.
@@ -39,7 +53,12 @@ func (c *RunnerCmd) Validate() error {
 }
 
 // Run serves until ctx ends, then drains.
-func (c *RunnerCmd) Run(ctx context.Context) error { return c.serve(ctx, c.Logger()) }
+func (c *RunnerCmd) Run(ctx context.Context) error {
+	if err := sandbox.HideProcess(); err != nil {
+		return err
+	}
+	return c.serve(ctx, c.Logger())
+}
 
 func (c *RunnerCmd) serve(ctx context.Context, log *slog.Logger) error {
 	box, err := sandbox.Open(c.Dir, os.Getenv("PATH"))

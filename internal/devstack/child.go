@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/toolpark/toolpark/internal/watchdog"
 )
 
 // stopGrace is how long a child may take to end by itself before it is killed.
@@ -38,7 +40,7 @@ func StartChild(cmd *exec.Cmd, logFile string, orphanSignal syscall.Signal, lock
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	cancel, err := whenOrphaned(lock, stopScript,
+	cancel, err := watchdog.Start(lock, stopScript,
 		strconv.Itoa(cmd.Process.Pid), strconv.Itoa(int(orphanSignal)))
 	if err != nil {
 		_ = cmd.Process.Kill()

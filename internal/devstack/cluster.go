@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/toolpark/toolpark/internal/watchdog"
 )
 
 // maxSocketDir keeps "<dir>/.s.PGSQL.5432" within the 104 bytes macOS has for a socket's path.
@@ -42,7 +44,7 @@ func newCluster(ctx context.Context, bin string, options PostgresOptions) (c *cl
 		if c.dir, err = scratchDir(); err != nil {
 			return c, err
 		}
-		if c.cancel, err = whenOrphaned(nil, removeScript, c.dir); err != nil {
+		if c.cancel, err = watchdog.Start(nil, removeScript, c.dir); err != nil {
 			return c, err
 		}
 	} else if c.dir, err = openDir(options.Dir); err != nil {

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"github.com/toolpark/toolpark/internal/visibility"
+	"github.com/toolpark/toolpark/internal/watchdog"
 )
 
 // TemporalOptions say what kind of Temporal server to start.
@@ -100,7 +101,7 @@ func (t *Temporal) temporaryDir() (err error) {
 	if t.dir, err = os.MkdirTemp("", "toolpark-"); err != nil {
 		return err
 	}
-	t.cancel, err = whenOrphaned(nil, removeScript, t.dir)
+	t.cancel, err = watchdog.Start(nil, removeScript, t.dir)
 	return err
 }
 

@@ -30,9 +30,14 @@ func TestARunnerDiesHoldingAClaim(t *testing.T) {
 			served, err := s.Agent.At(s.APIs[0]).Executor(t.Context(), made.ID.String())
 			return err == nil && len(served.ServedTools) > 0
 		})
-		ref := b.step(run, "bash", `{"command":"echo ran >> ran; sleep 10"}`, timeout)
+		ref := b.step(run, "bash", `{"command":"echo ran >> ran; while :; do echo >> beats; sleep 0.1; done"}`, timeout)
 		s.eventually("the command runs", func() bool { return commandRan(s, name) == "ran\n" })
 		process.Kill()
+		s.eventually("the command ends with its runner", func() bool {
+			before := beats(s, name)
+			time.Sleep(time.Second)
+			return beats(s, name) == before
+		})
 		return process, b, ref
 	}
 	back, b, interrupted := hold("back", time.Hour)
@@ -62,4 +67,13 @@ func commandRan(s *scene, name string) string {
 		return ""
 	}
 	return string(text)
+}
+
+// beats is how far the command has come.
+func beats(s *scene, name string) int64 {
+	info, err := os.Stat(filepath.Join(s.Dir, name, "beats"))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }

@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/watchdog"
 	"github.com/toolpark/toolpark/sdk/runner"
 )
 
@@ -38,7 +40,8 @@ var bashEntry = runner.Entry{
 	},
 	Description: "Runs a bash command in the working directory and returns its output, stdout and stderr together. " +
 		"Each call starts a new shell: the directory and variables of an earlier call are gone, so join steps with &&. " +
-		"There is no input to read from. Processes left in the background end with the command. " +
+		"There is no input to read from. Processes left in the background end with the command; " +
+		"only one that leaves its process group (setsid, set -m) outlives it, so stop that yourself. " +
 		"Of long output the beginning and the end are kept. " +
 		"Prefer read, write, edit, grep and glob for files. Example: {\"command\": \"go test ./... 2>&1 | tail -20\"}",
 	InputSchema: schema(`{
@@ -106,8 +109,12 @@ func (s *Sandbox) runBash(ctx context.Context, in bashInput, call runner.Call) r
 	return result
 }
 
-// execute runs the command in a session of its own and leaves nothing of its process group behind. The
-// exit status of a command that a signal ended is 128 and the signal, as a shell has it.
+// killGroup PID is for the death of this program: nothing of a command's process group outlives it.
+const killGroup = `kill -s KILL -- "-$1"`
+
+// execute runs the command in a session of its own and leaves nothing of its process group behind, not even
+// when this program is killed. The exit status of a command that a signal ended is 128 and the signal, as a
+// shell has it.
 func (s *Sandbox) execute(ctx context.Context, command string, out io.Writer) (exit int, err error) {
 	// Our own pipe, since exec's would have Wait wait for whatever inherited it.
 	read, write, err := os.Pipe()
@@ -130,6 +137,12 @@ func (s *Sandbox) execute(ctx context.Context, command string, out io.Writer) (e
 	if err != nil {
 		return -1, err
 	}
+	callOff, err := watchdog.Start(nil, killGroup, strconv.Itoa(cmd.Process.Pid))
+	if err != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		return -1, err
+	}
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
@@ -137,6 +150,7 @@ func (s *Sandbox) execute(ctx context.Context, command string, out io.Writer) (e
 	}()
 	err = cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command left behind
+	callOff()
 	select {
 	case <-copied:
 	case <-time.After(drainGrace): // something left the group and holds the pipe

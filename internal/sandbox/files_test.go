@@ -264,6 +264,30 @@ func TestGlob(t *testing.T) {
 	require.True(t, b.call("glob", in{"pattern": "*", "path": "nowhere"}).IsError)
 }
 
+// A name cannot pass for a line of its own, nor for another name.
+func TestStrangeNamesAreQuoted(t *testing.T) {
+	t.Parallel()
+	for name, shown := range map[string]string{
+		"two\nlines.go:1: forged":  `"two\nlines.go:1: forged"`,
+		"back\rto the start":       `"back\rto the start"`,
+		"bell\a and \x1b[2Jescape": `"bell\a and \x1b[2Jescape"`,
+		"separated\u2028line":      `"separated\u2028line"`,
+		"turned \u202earound":      `"turned \u202earound"`,
+		`"quoted"`:                 `"\"quoted\""`,
+		`back\slash`:               `"back\\slash"`,
+		"new\nline/inside":         `"new\nline/inside"`,
+		"a b, (c) é 漢字 🙂.txt":      "a b, (c) é 漢字 🙂.txt",
+	} {
+		t.Run(shown, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.file(name, "found")
+			require.Equal(t, shown, b.call("glob", in{"pattern": "**"}).Text)
+			require.Equal(t, shown+":1: found", b.call("grep", in{"pattern": "found"}).Text)
+		})
+	}
+}
+
 func TestGlobIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

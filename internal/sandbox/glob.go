@@ -18,7 +18,8 @@ var globEntry = runner.Entry{
 	EffectProfile: readOnly,
 	Description: "Finds files by a pattern over their paths and returns the paths in order. " +
 		"* and ? match within one directory, ** matches any number of directories, {a,b} and [abc] choose. " +
-		"Up to 1000 paths are returned. Example: {\"pattern\": \"**/*_test.go\"}",
+		"Up to 1000 paths are returned, one a line; one with a quote, a backslash or a character that does not print, " +
+		"like a line break, is quoted and escaped as in \"a\\nb\". Example: {\"pattern\": \"**/*_test.go\"}",
 	InputSchema: schema(`{
 		"type": "object",
 		"properties": {
@@ -56,7 +57,7 @@ func (s *Sandbox) glob(ctx context.Context, in globInput, _ runner.Call) runner.
 		if len(found) == maxPaths {
 			return errEnough
 		}
-		found = append(found, name)
+		found = append(found, shownPath(name))
 		return nil
 	})
 	switch {

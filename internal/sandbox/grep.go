@@ -26,6 +26,7 @@ var grepEntry = runner.Entry{
 	Title:         "Search files",
 	EffectProfile: readOnly,
 	Description: "Searches text files for a regular expression (RE2 syntax) and returns the matching lines as path:line: text. " +
+		"A path with a quote, a backslash or a character that does not print is quoted and escaped as in \"a\\nb\". " +
 		"Binary files and files over 8 MiB are skipped. " +
 		"Example: {\"pattern\": \"func \\\\w+Handler\", \"path\": \"api\", \"glob\": \"*.go\"}",
 	InputSchema: schema(`{
@@ -98,7 +99,7 @@ func (s *Sandbox) grep(ctx context.Context, in grepInput, _ runner.Call) runner.
 				return errEnough
 			}
 			found++
-			fmt.Fprintf(&b, "%s:%d: %s\n", name, number, trim(string(line), maxMatchShown))
+			fmt.Fprintf(&b, "%s:%d: %s\n", shownPath(name), number, trim(string(line), maxMatchShown))
 		}
 		return nil
 	})

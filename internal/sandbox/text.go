@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -9,6 +10,15 @@ import (
 // clean replaces what no result may hold: invalid UTF-8 and U+0000.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// shownPath is a path as it stands in a list of paths: as it is, or quoted with escapes where it could be
+// taken for something else, like two lines.
+func shownPath(path string) string {
+	if quoted := strconv.Quote(path); quoted[1:len(quoted)-1] != path {
+		return quoted
+	}
+	return path
 }
 
 // trim shortens s to at most n bytes, between characters.
