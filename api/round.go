@@ -16,6 +16,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/internal/notify"
 	"github.com/toolpark/toolpark/internal/park"
@@ -24,13 +25,13 @@ import (
 )
 
 type roundRequest struct {
-	Calls         jsontext.Value `json:"calls"`
-	ToolNames     jsontext.Value `json:"tool_names"`
-	Offered       jsontext.Value `json:"offered"`
-	Tools         jsontext.Value `json:"tools"`
-	KernelTools   jsontext.Value `json:"kernel_tools"`
-	Runners       jsontext.Value `json:"runner_executor_public_ids"`
-	RunnerToolIDs jsontext.Value `json:"runner_tool_names"`
+	Calls           jsontext.Value `json:"calls"`
+	ToolNames       jsontext.Value `json:"tool_names"`
+	Offered         *string        `json:"offered"`
+	Tools           jsontext.Value `json:"tools"`
+	KernelTools     jsontext.Value `json:"kernel_tools"`
+	Runners         jsontext.Value `json:"runner_executor_public_ids"`
+	RunnerToolNames jsontext.Value `json:"runner_tool_names"`
 }
 
 type callRequest struct {
@@ -88,14 +89,18 @@ func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {
 	if err != nil {
 		return park.RoundRequest{}, nil, err
 	}
-	if err := unavailable(map[string]jsontext.Value{
-		"offered": req.Offered, "tools": req.Tools, "kernel_tools": req.KernelTools,
-		"runner_executor_public_ids": req.Runners, "runner_tool_names": req.RunnerToolIDs,
-	}); err != nil {
+	round := park.RoundRequest{}
+	if req.Offered != nil {
+		round.Offered = *req.Offered
+	}
+	own, brought, err := declaration.ParseRoundSources(req.Tools, req.KernelTools, req.Runners, req.RunnerToolNames)
+	if err != nil {
 		return park.RoundRequest{}, nil, err
 	}
-	names, err := toolNames(req.ToolNames)
-	if err != nil {
+	if brought {
+		round.Own = &own
+	}
+	if round.ToolNames, err = toolNames(req.ToolNames); err != nil {
 		return park.RoundRequest{}, nil, err
 	}
 	calls, count, ok := strictjson.Elements(req.Calls, toolpark.MaxCallsPerRound)
@@ -106,7 +111,7 @@ func newRound(body jsontext.Value) (park.RoundRequest, []bool, error) {
 		return park.RoundRequest{}, nil, toolpark.Errorf(toolpark.CodeParameterInvalid,
 			"calls must hold 1 to %d calls.", toolpark.MaxCallsPerRound).At("/calls")
 	}
-	round := park.RoundRequest{ToolNames: names, Calls: make([]park.Call, count)}
+	round.Calls = make([]park.Call, count)
 	minted := make([]bool, count)
 	seen := make(map[string]int, count)
 	for i, raw := range calls {
@@ -180,17 +185,6 @@ func text(v jsontext.Value) string {
 	return string(s)
 }
 
-// unavailable refuses fields of the contract that this version does not serve yet, rather than ignore
-// what they ask for.
-func unavailable(fields map[string]jsontext.Value) error {
-	for name, value := range fields {
-		if !absent(value) {
-			return toolpark.Errorf(toolpark.CodeValidationFailed, "%s is not available in this version.", name).At("/" + name)
-		}
-	}
-	return nil
-}
-
 func renderRound(a *park.Authored, minted []bool) (jsontext.Value, error) {
 	tasks := make([]openedTask, len(a.Tasks))
 	for i := range a.Tasks {
@@ -214,6 +208,16 @@ func birthError(t *postgres.NewTask) *toolpark.TaskError {
 	return e
 }
 
+// roundNumber is the round of the path; zero, which no round has, for what is no number.
+func roundNumber(r *http.Request) int {
+	text := chi.URLParam(r, "number")
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 || number > 1<<31-1 || strconv.Itoa(number) != text {
+		return 0
+	}
+	return number
+}
+
 // settledRound waits until every task of the round of the path has settled, or the time is up, and
 // reads them in call order.
 func (s *Server) settledRound(r *http.Request) (number int, tasks []*postgres.TaskDetail, settled bool, err error) {
@@ -225,10 +229,7 @@ func (s *Server) settledRound(r *http.Request) (number int, tasks []*postgres.Ta
 	if err != nil {
 		return 0, nil, false, err
 	}
-	number, err = strconv.Atoi(chi.URLParam(r, "number"))
-	if err != nil || number < 1 || number > 1<<31-1 || strconv.Itoa(number) != chi.URLParam(r, "number") {
-		number = 0 // no round has it
-	}
+	number = roundNumber(r)
 	sub := s.Park.Hub.Subscribe(notify.RoundTopic(id, number))
 	defer sub.Close()
 	begin := time.Now()
@@ -265,10 +266,7 @@ func (s *Server) getRound(w http.ResponseWriter, r *http.Request) error {
 
 // getMessages renders a settled round's results as provider messages, one result a call, in call order.
 func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
-	if !r.URL.Query().Has("format") {
-		return toolpark.Errorf(toolpark.CodeParameterMissing, "The query parameter format is required.").With("parameter", "format")
-	}
-	format, err := toolpark.ParseFormat(r.URL.Query().Get("format"))
+	format, err := formatOf(r)
 	if err != nil {
 		return err
 	}

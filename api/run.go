@@ -126,9 +126,14 @@ func newRun(m toolpark.Member, body jsontext.Value) (*postgres.Run, error) {
 		return nil, err
 	}
 	if !absent(req.ToolNames) {
-		if run.RequestedNames, err = toolNames(req.ToolNames); err != nil {
+		if _, err := storable(req.ToolNames, toolpark.MaxBody, "/tool_names"); err != nil {
 			return nil, err
 		}
+		names, err := toolNames(req.ToolNames)
+		if err != nil {
+			return nil, err
+		}
+		run.RequestedNames = *names
 	}
 	if err := checkLabel(run.Label); err != nil {
 		return nil, err

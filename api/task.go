@@ -26,6 +26,7 @@ type taskRow struct {
 	Status        toolpark.Status         `json:"status"`
 	Origin        toolpark.Origin         `json:"origin"`
 	Round         *int                    `json:"round"`
+	ParentTaskKey *string                 `json:"parent_task_key"` // the tool_call that made it
 	CallableName  *string                 `json:"callable_name"`
 	ToolName      *string                 `json:"tool_name"`
 	ToolAlias     *string                 `json:"tool_alias"`
@@ -60,7 +61,7 @@ type target struct {
 }
 
 type approval struct {
-	Origin    string    `json:"origin"` // what let it pass: mode, author
+	Origin    string    `json:"origin"` // what let it pass: mode, author, kernel
 	DecidedAt time.Time `json:"decided_at"`
 }
 
@@ -79,13 +80,16 @@ type taskResponse struct {
 func newTaskRow(t *toolpark.Task) taskRow {
 	row := taskRow{
 		TaskKey: t.Key, Kind: t.Kind, Status: t.Status, Origin: t.Origin, Round: t.Round, CallableName: t.CallableName,
-		ToolName: t.ToolName, ToolCallID: t.ToolCallID, ClaimedBy: t.ClaimedBy, EffectProfile: t.EffectProfile,
+		ParentTaskKey: t.ParentKey, ToolName: t.ToolName, ToolAlias: t.ToolAlias, ToolCallID: t.ToolCallID, ClaimedBy: t.ClaimedBy, EffectProfile: t.EffectProfile,
 		DeadlineAt: t.DeadlineAt, TimeoutMS: t.TimeoutMS, Generation: t.Generation, IsError: t.IsError,
 		CreatedAt: t.CreatedAt, DispatchedAt: t.DispatchedAt, ClaimedAt: t.ClaimedAt, SettledAt: t.SettledAt,
 		RetrySafe: t.EffectProfile != nil && t.EffectProfile.Idempotency == toolpark.IdempotentKeyed,
 	}
 	if t.ErrorKey != nil {
 		row.Error = &toolpark.TaskError{Key: *t.ErrorKey}
+	}
+	if t.KernelTool != nil {
+		row.Approval = &approval{Origin: "kernel", DecidedAt: t.CreatedAt}
 	}
 	if t.AddressedRole != nil {
 		row.AddressedTo = newAddressedTo(*t.AddressedRole, t.AddressedTo)

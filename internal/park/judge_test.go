@@ -28,8 +28,8 @@ func parked() *toolpark.Task {
 }
 
 // judged reads a report's body as the name of what becomes of it.
-func judged(_ *toolpark.Task, body []byte) (postgres.Outcome, *toolpark.Error) {
-	switch string(body) {
+func judged(_ *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error) {
+	switch string(in.Body) {
 	case "refused":
 		return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeInvalidContent, "content is a number")
 	case "unstorable":
@@ -41,7 +41,7 @@ func judged(_ *toolpark.Task, body []byte) (postgres.Outcome, *toolpark.Error) {
 			Key: toolpark.ErrToolFailed,
 		}}, nil
 	}
-	return postgres.Outcome{Status: toolpark.Completed, By: toolpark.ByCommit, Content: body}, nil
+	return postgres.Outcome{Status: toolpark.Completed, By: toolpark.ByCommit, Content: in.Body}, nil
 }
 
 func TestJudge(t *testing.T) {
