@@ -89,7 +89,7 @@ func Find(canonical string) (*Tool, bool) { return live.Find(canonical) }
 func ByName(wire string) (*Tool, bool) { return live.ByName(wire) }
 
 // Document is the live catalog as the API publishes it, in canonical order: always the same bytes.
-func Document() jsontext.Value { return document }
+func Document() jsontext.Value { return document.Clone() }
 
 var document = live.document()
 

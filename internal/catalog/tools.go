@@ -22,9 +22,9 @@ var toolsSearch = Tool{
 		`the exact name of a tool finds that tool alone. ` +
 		`Each result is the complete definition of a tool, ready for {{tool_call}}. ` +
 		`When the result says that it is truncated, more tools match: use more words. ` +
-		`For example, "send mail" finds the tools that have both words.`,
+		`For example, "resize image" finds the tools that have both words.`,
 	Parameters: jsontext.Value(`{"type":"object","properties":{` +
-		`"query":{"type":"string","minLength":1,"description":"Words that must all occur, or the exact name of a tool."},` +
+		`"query":{"type":"string","minLength":1,"maxLength":1000,"description":"Words that must all occur, or the exact name of a tool."},` +
 		`"limit":{"type":"integer","minimum":1,"maximum":20,"default":5,"description":"How many tools to return at most."}},` +
 		`"required":["query"],"additionalProperties":false}`),
 }

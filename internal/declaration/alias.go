@@ -17,7 +17,7 @@ import (
 // "description"?,"recut"?,"defer_loading"?}, or the form in which it is stored: a whole function with
 // canonical, params and omit beside it.
 func (g grammar) alias(s *shape) (Entry, error) {
-	e := Entry{Function: Function{at: s.at}, Kernel: &Kernel{Alias: true}}
+	e := Entry{Function: Function{at: s.at}, Kernel: &Kernel{Alias: true}, named: s.inner.at + "/name"}
 	if _, ok := s.outer.members["type"]; ok {
 		s.outer.word("type", "function")
 	}
@@ -39,7 +39,7 @@ func (g grammar) alias(s *shape) (Entry, error) {
 	if err := s.refusal(toolpark.CodeValidationFailed); err != nil {
 		return Entry{}, err
 	}
-	if err := g.identify(&e, s); err != nil {
+	if err := g.identify(&e); err != nil {
 		return Entry{}, err
 	}
 	if err := e.present(); err != nil {
@@ -53,18 +53,18 @@ func (g grammar) alias(s *shape) (Entry, error) {
 }
 
 // identify finds the tool that the alias stands for and judges the alias's own name.
-func (g grammar) identify(e *Entry, s *shape) error {
+func (g grammar) identify(e *Entry) error {
 	tool, live := g.kernel.Find(e.Kernel.Canonical)
 	if !live {
-		return problem(s.at+"/canonical", "is %s, which is no kernel tool's canonical name", quote(e.Kernel.Canonical)).
+		return problem(e.at+"/canonical", "is %s, which is no kernel tool's canonical name", quote(e.Kernel.Canonical)).
 			refuse(toolpark.CodeAliasCanonicalUnknown)
 	}
 	e.tool, e.Kernel.Name = tool, tool.Name
 	if catalog.Reserved(e.Name) && e.Name != tool.Name {
-		return problem(s.inner.at+"/name", "is %s, the name of another kernel tool", quote(e.Name)).
+		return problem(e.named, "is %s, the name of another kernel tool", quote(e.Name)).
 			refuse(toolpark.CodeAliasNameReserved)
 	}
-	return checkCallable(e.Name, s.inner.at)
+	return checkCallable(e.Name, e.named)
 }
 
 // aliasParams takes an alias's parameters by their spelling: {"maps_to","invert"?,"description"?}.
@@ -138,10 +138,11 @@ func (e *Entry) cut(anchor, replacement *string) error {
 	if e.Description != nil {
 		return invalid(at, "stands beside a description; give one of the two")
 	}
-	if n := strings.Count(e.tool.Template, *anchor); *anchor == "" || n != 1 {
-		return problem(at+"/anchor", "occurs %d times in the template of %s; it must occur exactly once", n, e.tool.Canonical).
+	if *anchor == "" || strings.Count(e.tool.Template, *anchor) != 1 {
+		return problem(at+"/anchor", "is %s, which must occur exactly once in the template of %s", quote(*anchor), e.tool.Canonical).
 			refuse(toolpark.CodeAliasRecutAnchorMissing)
 	}
-	e.recut = strings.Replace(e.tool.Template, *anchor, *replacement, 1)
+	recut := strings.Replace(e.tool.Template, *anchor, *replacement, 1)
+	e.recut = &recut
 	return nil
 }

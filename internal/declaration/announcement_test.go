@@ -24,14 +24,6 @@ func served(name, more string) string {
 
 func tools(entries ...string) string { return `{"tools":[` + strings.Join(entries, ",") + `]}` }
 
-func refusalOf(t *testing.T, err error) *toolpark.Error {
-	t.Helper()
-	var e *toolpark.Error
-	require.ErrorAs(t, err, &e, "got %v", err)
-	require.NotEmpty(t, e.Message)
-	return e
-}
-
 // paths are the places of a refusal's entries.
 func paths(t *testing.T, e *toolpark.Error) []string {
 	t.Helper()

@@ -62,11 +62,11 @@ func (s Sources) checkSelected(runner *uuid.UUID, o Options, snapshot Snapshot) 
 	}
 	if (s.Imports || o.RequireCandidate) && !slices.Contains(s.Candidates, *runner) {
 		return toolpark.Errorf(toolpark.CodeRunnerNotDeclared, "the selected runner %s is not among runner_executor_public_ids (%s).",
-			runner, toolpark.CodeRunnerNotDeclared).At(string(s.grammar.selected()))
+			runner, toolpark.CodeRunnerNotDeclared).At(s.grammar.selected())
 	}
 	if _, ok := snapshot.Runners[*runner]; !ok {
 		return toolpark.Errorf(toolpark.CodeRunnerNotEligible, "the selected runner %s does not exist or may not be used (%s).",
-			runner, toolpark.CodeRunnerNotEligible).At(string(s.grammar.selected()))
+			runner, toolpark.CodeRunnerNotEligible).At(s.grammar.selected())
 	}
 	return nil
 }

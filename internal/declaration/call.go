@@ -19,15 +19,18 @@ type Call struct {
 
 // Admitted is a call that may run, or the reason why it is born failed.
 type Admitted struct {
-	Tool    *Tool               // nil when the context does not declare the name
-	Input   jsontext.Value      // one object: compact, digits and key order as they came; nil when there is no such thing to keep
+	Tool *Tool // nil when the context does not declare the name
+
+	// Input is one object: compact, digits and key order as they came; nil when there is no such thing to
+	// keep. Once a call under an alias may run, it has the kernel's own parameters.
+	Input   jsontext.Value
 	Failure *toolpark.TaskError // nil when the call may run; its detail is storable text
 }
 
 // Admit judges one call against what its run may call. It never fails: a call that cannot run is a
 // task that failed at birth, with one of the keys unknown_tool, invalid_tool_arguments (no JSON
 // object), tool_input_too_large and invalid_tool_input (text that cannot be stored, or not what the
-// tool's parameters take).
+// tool's declared parameters take: under an alias, those that the alias shows).
 func Admit(c *Context, schemas *schema.Cache, call Call) Admitted {
 	return AdmitAll(c, schemas, []Call{call})[0]
 }
@@ -52,6 +55,9 @@ func admit(c *Context, schemas *schema.Cache, budget *schema.Budget, call Call) 
 	}
 	if failure == nil {
 		failure = checkInput(schemas, budget, tool.Parameters, input)
+	}
+	if failure == nil && tool.Kernel != nil {
+		input, failure = tool.Kernel.input(input)
 	}
 	return Admitted{Tool: tool, Input: input, Failure: failure}
 }

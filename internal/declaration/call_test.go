@@ -20,22 +20,11 @@ import (
 // admission is a context of three tools: echo takes anything, add needs a number, and small bounds it.
 func admission(t testing.TB) *declaration.Context {
 	t.Helper()
-	c, err := declaration.Assemble(configuration(t,
+	return assemble(t, bypass(
 		`{"type":"function","name":"echo","parameters":{"type":"object"}}`,
 		`{"type":"function","name":"add","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}}`,
 		`{"type":"function","name":"small","parameters":{"type":"object","properties":{"id":{"type":"integer","maximum":9007199254740992}}}}`,
 	), nil, declaration.Snapshot{})
-	require.NoError(t, err)
-	return &c
-}
-
-// quoted is a text as a JSON string, the way most providers send arguments.
-func quoted(text string) string {
-	raw, err := jsontext.AppendQuote(nil, text)
-	if err != nil {
-		panic(err)
-	}
-	return string(raw)
 }
 
 func TestAdmit(t *testing.T) {
@@ -215,15 +204,14 @@ func FuzzAdmit(f *testing.F) {
 // A round of costly calls takes no longer than a costly call, and an ordinary one beside them is admitted.
 func TestARoundOfCostlyCallsIsBounded(t *testing.T) {
 	// Not parallel: the clock is the subject.
-	c, err := declaration.Assemble(configuration(t,
+	c := assemble(t, bypass(
 		`{"type":"function","name":"tree","parameters":{"type":"object","properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}}`,
 	), nil, declaration.Snapshot{})
-	require.NoError(t, err)
 	costly := call("tree", strings.Repeat(`{"a":`, 13)+"{}"+strings.Repeat("}", 13))
 	calls := slices.Repeat([]declaration.Call{costly}, 127)
 	calls = append(calls, call("tree", `{"a":{"a":{}}}`))
 	start := time.Now()
-	admitted := declaration.AdmitAll(&c, schema.NewCache(8), calls)
+	admitted := declaration.AdmitAll(c, schema.NewCache(8), calls)
 	require.Less(t, time.Since(start), 5*time.Second)
 	require.Nil(t, admitted[0].Failure)
 	require.Equal(t, toolpark.ErrInvalidToolInput, admitted[126].Failure.Key)

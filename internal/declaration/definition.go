@@ -12,8 +12,8 @@ type definition struct {
 	Type         string           `json:"type"`
 	Function     functionBlock    `json:"function"`
 	Canonical    string           `json:"canonical,omitzero"` // of an alias, as are params and omit
-	Params       map[string]Param `json:"params,omitzero"`
-	Omit         []string         `json:"omit,omitzero"`
+	Params       map[string]Param `json:"params,omitempty"`
+	Omit         []string         `json:"omit,omitempty"`
 	Route        *routeBlock      `json:"route,omitzero"`
 	DeferLoading *bool            `json:"defer_loading,omitzero"`
 }
@@ -31,6 +31,14 @@ type routeBlock struct {
 	ToolName string    `json:"tool_name"`
 }
 
+// block is the route as it is declared; nil without one.
+func (r *Route) block() *routeBlock {
+	if r == nil {
+		return nil
+	}
+	return &routeBlock{"runner", r.Runner, r.ToolName}
+}
+
 // Definitions is the list of complete tool definitions, in the order of Tools, routes included. It is
 // valid input: declared again, it assembles to the same bytes.
 func (c *Context) Definitions() (jsontext.Value, error) {
@@ -39,13 +47,11 @@ func (c *Context) Definitions() (jsontext.Value, error) {
 		definitions[i] = definition{
 			Type:         "function",
 			Function:     functionBlock{t.Name, t.Description, t.Parameters, t.Strict},
+			Route:        t.Route.block(),
 			DeferLoading: t.DeferLoading,
 		}
 		if t.Kernel != nil && t.Kernel.Alias {
 			definitions[i].Canonical, definitions[i].Params, definitions[i].Omit = t.Kernel.Canonical, t.Kernel.Params, t.Kernel.Omit
-		}
-		if t.Route != nil {
-			definitions[i].Route = &routeBlock{"runner", t.Route.Runner, t.Route.ToolName}
 		}
 	}
 	rendered, err := json.Marshal(definitions, verbatim)

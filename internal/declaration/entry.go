@@ -16,8 +16,9 @@ type Entry struct {
 	Function         // as a model sees it
 	Kernel   *Kernel // nil for a function of the author's
 
-	tool  *catalog.Tool // what the kernel runs; nil for a function of the author's
-	recut string        // the tool's template as an alias cut it; "" when none did
+	tool  *catalog.Tool    // what the kernel runs; nil for a function of the author's
+	recut *string          // the tool's template as an alias cut it; nil when none did
+	named jsontext.Pointer // where a kernel tool's name was declared
 }
 
 // entries reads what is declared one by one.

@@ -42,7 +42,7 @@ func parseFunction(s *shape) (Function, error) {
 		f.Name = *name
 	}
 	if catalog.Reserved(f.Name) {
-		return Function{}, problem(s.inner.at+"/name", "is %s, a kernel tool's name; declare the function under another name",
+		return Function{}, problem(s.inner.at+"/name", "is %s, a kernel tool's; declare the function under another name",
 			quote(f.Name)).refuse(toolpark.CodeKernelToolRedefined)
 	}
 	f.Description = s.inner.text("description", false)
@@ -54,7 +54,7 @@ func parseFunction(s *shape) (Function, error) {
 	if err := s.refusal(toolpark.CodeValidationFailed); err != nil {
 		return Function{}, err
 	}
-	if err := checkCallable(f.Name, s.inner.at); err != nil {
+	if err := checkCallable(f.Name, s.inner.at+"/name"); err != nil {
 		return Function{}, err
 	}
 	var err error
@@ -72,7 +72,7 @@ func parseFunction(s *shape) (Function, error) {
 // checkCallable refuses a name that no provider takes.
 func checkCallable(name string, at jsontext.Pointer) error {
 	if !callableName.MatchString(name) {
-		return invalid(at+"/name", "is %s; it must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -", quote(name))
+		return invalid(at, "is %s; it must be 1 to 64 of the characters A-Z, a-z, 0-9, _ and -", quote(name))
 	}
 	return nil
 }

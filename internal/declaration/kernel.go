@@ -9,10 +9,10 @@ import (
 // Kernel is what a declared kernel tool stands for.
 type Kernel struct {
 	Canonical string           `json:"canonical"`
-	Name      string           `json:"name"`            // on the wire: what a task of it is called
-	Alias     bool             `json:"alias,omitzero"`  // it was declared as an alias, possibly under its own name
-	Params    map[string]Param `json:"params,omitzero"` // by the alias's spelling, those that differ from the kernel's
-	Omit      []string         `json:"omit,omitzero"`   // kernel parameters that are not shown, in byte order
+	Name      string           `json:"name"`             // on the wire: what a task of it is called
+	Alias     bool             `json:"alias,omitzero"`   // it was declared as an alias, possibly under its own name
+	Params    map[string]Param `json:"params,omitempty"` // by the alias's spelling, those that differ from the kernel's
+	Omit      []string         `json:"omit,omitempty"`   // kernel parameters that are not shown, in byte order
 }
 
 // Param is one parameter in an alias's spelling.
@@ -32,29 +32,34 @@ func plain(t *catalog.Tool, names map[string]string) Entry {
 	}
 }
 
-// plainKernel reads a kernel tool that is declared under its wire name. It carries the catalog's own
-// definition to the last byte of its value, or this is another tool under the kernel's name; what its
-// description may be is known once the whole declaration is (see settle).
+// plainKernel reads a kernel tool that is declared under its wire name. Its value is the catalog's own
+// definition, or this is another tool under the kernel's name; what its description may be is known once
+// the whole declaration is (see settle).
 func plainKernel(s *shape, t *catalog.Tool) (Entry, error) {
 	e := plain(t, nil)
-	e.at = s.at
-	if e.DeferLoading = s.outer.flag("defer_loading", false); len(s.problems) > 0 {
-		return Entry{}, s.refusal(toolpark.CodeValidationFailed)
+	e.at, e.named = s.at, s.inner.at+"/name"
+	e.DeferLoading = s.outer.flag("defer_loading", false)
+	if err := s.refusal(toolpark.CodeValidationFailed); err != nil {
+		return Entry{}, err
 	}
 	s.outer.word("type", "function")
 	s.inner.take("name", true)
 	e.Description = s.inner.text("description", true)
 	if parameters := s.inner.take("parameters", true); parameters != nil && !strictjson.Equal(parameters, t.Parameters) {
-		s.inner.note("parameters", "differ from the catalog's; %s", redefined)
+		s.inner.note("parameters", "differ from the catalog's")
 	}
 	s.rest()
 	if len(s.problems) > 0 {
-		return Entry{}, s.refusal(toolpark.CodeKernelToolRedefined)
+		return Entry{}, e.redefined(s.problems[0].Path + " " + s.problems[0].Message)
 	}
 	return e, nil
 }
 
-const redefined = "declare the kernel tool as the catalog publishes it, or as an alias"
+// redefined refuses another tool under a kernel tool's name.
+func (e *Entry) redefined(why string) error {
+	return problem(e.named, "is %s, a kernel tool's, but %s; declare that tool as the catalog publishes it or as an alias, or a function under another name",
+		e.Name, why).refuse(toolpark.CodeKernelToolRedefined)
+}
 
 // settle decides a kernel tool's description, given what the declaration calls every kernel tool. A
 // plain entry may carry the catalog's own render or the one that these names give; so may an alias, and
@@ -64,21 +69,19 @@ func (e *Entry) settle(names map[string]string) error {
 	if e.tool == nil {
 		return nil
 	}
-	rendered, text := e.tool.Description(names), ""
+	rendered := e.tool.Description(names)
+	text := rendered
 	switch {
-	case e.recut != "":
-		text = catalog.Render(e.recut, names)
+	case e.recut != nil:
+		text = catalog.Render(*e.recut, names)
 	case e.Description != nil:
 		text = *e.Description
-	default:
-		text = rendered
 	}
 	if text == e.tool.Description(nil) {
 		text = rendered
 	}
 	if !e.Kernel.Alias && text != rendered {
-		return problem(e.at, "describes the kernel tool %s in other words; %s", e.Name, redefined).
-			refuse(toolpark.CodeKernelToolRedefined)
+		return e.redefined("its description is neither the catalog's nor the one that this declaration's names give")
 	}
 	e.Description = &text
 	return nil

@@ -37,7 +37,7 @@ func skills(tools []Tool, snapshot Snapshot) ([]Skill, error) {
 			continue
 		}
 		documents := snapshot.Runners[t.Route.Runner].Documents
-		if documents == nil {
+		if len(documents) == 0 {
 			continue
 		}
 		var announced []struct {
