@@ -82,6 +82,10 @@ func TestEligibility(t *testing.T) {
 	} {
 		t.Run(test.who, func(t *testing.T) {
 			run := &postgres.Run{AccountID: account, HumanID: test.human}
+			lookup := declaration.Lookup{Runners: ids}
+			for _, id := range ids {
+				lookup.Routes = append(lookup.Routes, declaration.Route{Runner: id, ToolName: "echo"})
+			}
 
 			addresses := find(t, db, run, routes, "echo")
 			eligible, routed := map[uuid.UUID]string{}, map[uuid.UUID]string{}
@@ -96,7 +100,7 @@ func TestEligibility(t *testing.T) {
 			require.Equal(t, eligible, routed)
 			require.Empty(t, addresses.Names, "a runner never serves a bare name")
 
-			snapshot, err := postgres.Snapshot(t.Context(), db.Pool, run, ids)
+			snapshot, err := postgres.Snapshot(t.Context(), db.Pool, run.Principal(), lookup)
 			require.NoError(t, err)
 			announced := map[uuid.UUID]string{}
 			for id, runner := range snapshot.Runners {

@@ -23,8 +23,15 @@ type Call struct {
 // NewRound is one batch of calls.
 type NewRound struct {
 	Calls          []Call   `json:"calls"`               // 1–128, with distinct ids
-	ToolNames      []string `json:"tool_names,omitzero"` // narrows the run's declaration; nil keeps all
+	ToolNames      []string `json:"tool_names,omitzero"` // narrows the declaration; nil keeps all
+	Offered        string   `json:"offered,omitzero"`    // the digest of the Projection that the model was offered
 	IdempotencyKey string   `json:"-"`                   // "" sends none
+
+	// What this round alone may call, instead of what its run may. All nil: what the run may.
+	Tools           []jsontext.Value `json:"tools,omitzero"`
+	KernelTools     []string         `json:"kernel_tools,omitzero"`
+	Runners         []string         `json:"runner_executor_public_ids,omitzero"`
+	RunnerToolNames *[]string        `json:"runner_tool_names,omitzero"`
 }
 
 // Round is the calls of one batch and, once read, their results.

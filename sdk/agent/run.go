@@ -44,16 +44,20 @@ var verbatim = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.All
 // NewRun is what a run is created from.
 type NewRun struct {
 	DefaultRunner  string         // executor id; "" selects no runner
-	Configuration  *Configuration // nil: no tools
+	Configuration  *Configuration // nil: the agent's profile
+	ToolNames      []string       // narrows what that declares; nil keeps all
 	Label          string         // one line, at most 256 bytes
 	Metadata       jsontext.Value // an object, at most 16 KiB; it rides every claim as the session
 	IdempotencyKey string         // 1–64 printable ASCII characters; "" sends none
 }
 
-// Configuration says which tools a run may call and who decides about its calls.
+// Configuration says which tools work may call and who decides about its calls.
 type Configuration struct {
-	ToolDefinitions []jsontext.Value `json:"tool_definitions,omitzero"` // see Executor.Declare
-	ApprovalMode    string           `json:"approval_mode,omitzero"`    // "bypass"; required when there are tools
+	ToolDefinitions []jsontext.Value `json:"tool_definitions,omitzero"`           // functions (see Executor.Declare), kernel tools, aliases of them
+	KernelTools     []string         `json:"kernel_tools,omitzero"`               // canonical names, such as "nexus.tools.search"
+	Runners         []string         `json:"runner_executor_public_ids,omitzero"` // candidates, in order; the default runner's tools are imported
+	RunnerToolNames *[]string        `json:"runner_tool_names,omitzero"`          // of what is imported; nil: all
+	ApprovalMode    string           `json:"approval_mode,omitzero"`              // "bypass"; required when there are tools
 }
 
 // CreateRun accepts a run. Its status is "accepting" when no worker decided in time: read it again. A
@@ -66,9 +70,10 @@ func (c *Client) CreateRun(ctx context.Context, n NewRun) (Run, error) {
 	body := struct {
 		DefaultRunner *string        `json:"default_runner_executor_public_id"`
 		Configuration *Configuration `json:"configuration,omitzero"`
+		ToolNames     []string       `json:"tool_names,omitzero"`
 		Label         string         `json:"label,omitzero"`
 		Metadata      jsontext.Value `json:"metadata,omitzero"`
-	}{runner, n.Configuration, n.Label, n.Metadata}
+	}{runner, n.Configuration, n.ToolNames, n.Label, n.Metadata}
 	return c.run(func(out any) error {
 		return c.create(ctx, rest.Path("runs"), n.IdempotencyKey, body, out)
 	})

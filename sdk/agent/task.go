@@ -18,8 +18,10 @@ type Task struct {
 	Status            toolpark.Status     `json:"status"`
 	Origin            toolpark.Origin     `json:"origin"`
 	Generation        int                 `json:"generation"`
-	CallableName      string              `json:"callable_name"` // as the model spelled it
-	ToolName          string              `json:"tool_name"`     // as the executor serves it
+	CallableName      string              `json:"callable_name"`   // as the model spelled it
+	ToolName          string              `json:"tool_name"`       // as the executor serves it, or a kernel tool's name
+	ToolAlias         string              `json:"tool_alias"`      // the alias of a kernel tool that was called; "" for none
+	ParentKey         string              `json:"parent_task_key"` // the tool_call that made this task; "" for none
 	ToolInput         jsontext.Value      `json:"tool_input"`
 	Output            string              `json:"output"`  // what a model reads
 	Content           jsontext.Value      `json:"content"` // a list of blocks
