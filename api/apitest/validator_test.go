@@ -73,7 +73,7 @@ func TestValidator(t *testing.T) {
 		opened  = `{"round":{"number":1,"tasks":[{"task_key":"r1t0","tool_call_id":"c1","name":"echo","status":"dispatched"}]}}`
 	)
 	settled := func(content string) string {
-		return `{"task":{"task_key":"r1t0","kind":"tool","status":"completed","origin":"model","round":1,
+		return `{"task":{"task_key":"r1t0","kind":"tool","status":"completed","origin":"model","round":1,"parent_task_key":null,
 			"callable_name":"echo","tool_name":"echo","tool_alias":null,"tool_call_id":"c1","tool_input":{"n":1E100},
 			"addressed_to":{"role":"runner","executor_public_id":"01900000-0000-7000-8000-000000000051"},
 			"target":null,"claimed_by":null,"effect_profile":null,"approval":null,"deadline_at":null,
