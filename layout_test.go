@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"internal/postgres":    {".", "internal/credential", "internal/declaration", "internal/notify"},
 	"internal/park":        {".", "internal/catalog", "internal/declaration", "internal/envelope", "internal/notify", "internal/postgres", "internal/strictjson", "schema"},
 	"activities":           {".", "internal/park"},
-	"workflows":            {".", "activities", "internal/visibility"},
+	"workflows":            {".", "activities", "internal/catalog", "internal/visibility"},
 	"worker":               {".", "activities", "internal/park", "internal/visibility", "workflows"},
 	"api":                  {".", "internal/catalog", "internal/credential", "internal/declaration", "internal/envelope", "internal/notify", "internal/park", "internal/postgres", "internal/strictjson", "schema", "workflows"},
 	"internal/kernel":      {"api", "internal/notify", "internal/park", "internal/postgres", "schema", "worker", "workflows"},

@@ -46,6 +46,8 @@ type AdvanceResult struct {
 	Wake       time.Duration   `json:"wake"`        // look again after this long, in nanoseconds
 	ClaimedBy  uuid.UUID       `json:"claimed_by"`  // the zero UUID when nobody holds the park
 	DeadlineAt time.Time       `json:"deadline_at"` // to be shown only
+
+	Child string `json:"child,omitempty"` // the key of the task whose outcome becomes this one's; to be shown only
 }
 
 // Advance judges what is staged for a task and looks at the clock (park.Advance).
@@ -63,7 +65,9 @@ func (t *Tasks) Advance(ctx context.Context, in AdvanceInput) (AdvanceResult, er
 			t.Log.WarnContext(ctx, "task not nudged; the recovery loop will", "run", a.Nudge.RunID, "task", a.Nudge.Key, "error", err)
 		}
 	}
-	return AdvanceResult{Over: a.Over, Status: a.Status, Wake: a.Wake, ClaimedBy: a.ClaimedBy, DeadlineAt: a.DeadlineAt}, nil
+	return AdvanceResult{
+		Over: a.Over, Status: a.Status, Wake: a.Wake, ClaimedBy: a.ClaimedBy, DeadlineAt: a.DeadlineAt, Child: a.Child,
+	}, nil
 }
 
 // applicationError carries a code across Temporal, where Go types do not travel. What may work later

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
 	"github.com/toolpark/toolpark/internal/visibility"
 )
 
@@ -129,18 +130,8 @@ func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) clie
 	if len(task.AddressedTo) == 1 {
 		attributes = append(attributes, visibility.Executor.ValueSet(task.AddressedTo[0].String()))
 	}
-	until := "its timeout"
-	if task.DeadlineAt != nil {
+	if task.DeadlineAt != nil && !callsTool(task) { // which ends with its child, and would only look overdue
 		attributes = append(attributes, visibility.Deadline.ValueSet(*task.DeadlineAt))
-		until = task.DeadlineAt.UTC().Format(time.RFC3339)
-	}
-	details := fmt.Sprintf("Parked for %s, which may claim and report this call; the first deadline is %s. ToolparkState, "+
-		"ToolparkDeadline and the current details say what holds now. ", target, until)
-	switch {
-	case status == toolpark.Running:
-		details = fmt.Sprintf("The kernel works this call out, until %s at the latest. ", until)
-	case status.Settled():
-		details = fmt.Sprintf("Was parked for %s; a worker is about to settle it as %s. ", target, status)
 	}
 	return client.StartWorkflowOptions{
 		ID:                    TaskWorkflowID(task.RunID, task.Key, task.Generation),
@@ -148,8 +139,35 @@ func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) clie
 		WorkflowTaskTimeout:   taskTimeout,
 		TypedSearchAttributes: temporal.NewSearchAttributes(attributes...),
 		StaticSummary:         tool + " → " + target,
-		StaticDetails:         details + "Request cancellation of this workflow to settle the task as canceled.",
+		StaticDetails:         details(task, status) + " Request cancellation of this workflow to settle the task as canceled.",
 	}
+}
+
+// details is what a task waits for when its workflow starts with a status, and until when.
+func details(task *toolpark.Task, status toolpark.Status) string {
+	target, until := deref(task.TargetName), "its timeout"
+	if task.DeadlineAt != nil {
+		until = task.DeadlineAt.UTC().Format(time.RFC3339)
+	}
+	switch {
+	case status.Settled() && task.KernelTool != nil:
+		return fmt.Sprintf("Was worked out by the kernel; a worker is about to settle it as %s.", status)
+	case status.Settled():
+		return fmt.Sprintf("Was parked for %s; a worker is about to settle it as %s.", target, status)
+	case callsTool(task):
+		return "The kernel makes the call that this one asks for as a task of its own, then waits for that task, " +
+			"whose deadline is the only one. The current details name it."
+	case task.KernelTool != nil:
+		return fmt.Sprintf("The kernel works this call out, until %s at the latest; no executor takes it.", until)
+	}
+	return fmt.Sprintf("Parked for %s, which may claim and report this call; the first deadline is %s. ToolparkState, "+
+		"ToolparkDeadline and the current details say what holds now.", target, until)
+}
+
+// callsTool tells whether a task is a tool_call, which has a clock of its own for a moment only: until its child
+// is made.
+func callsTool(task *toolpark.Task) bool {
+	return task.KernelTool != nil && *task.KernelTool == catalog.ToolsCall
 }
 
 func deref(s *string) string {

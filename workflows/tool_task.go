@@ -86,6 +86,10 @@ func (wf *toolTask) advance(ctx workflow.Context) (activities.AdvanceResult, err
 // show tells operators where the task stands, when that has changed: the search attributes that they
 // filter by, and the details that they read.
 func (wf *toolTask) show(ctx workflow.Context, a activities.AdvanceResult) {
+	if a.Child != "" {
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Waits for task %s of the same run, whose outcome becomes its own. "+
+			"Request cancellation of this workflow to settle both tasks as canceled.", a.Child))
+	}
 	state := string(a.Status)
 	claimed := a.ClaimedBy != (uuid.UUID{})
 	if claimed {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
 	"github.com/toolpark/toolpark/internal/park"
 	"github.com/toolpark/toolpark/internal/postgres"
 	"github.com/toolpark/toolpark/sdk/agent"
@@ -32,12 +33,23 @@ func (e Executor) As(a *Account) toolpark.Executor {
 // BareRun makes a running run of the agent with nothing declared and no workflow. Steps may be appended.
 func (a *Account) BareRun() string {
 	a.T.Helper()
+	return a.bareRun(`{}`, nil)
+}
+
+// KernelRun is BareRun with the runner's tools and the kernel's declared.
+func (a *Account) KernelRun(r Executor) string {
+	a.T.Helper()
+	return a.bareRun(fmt.Sprintf(`{"approval_mode":"bypass","kernel_tools":[%q,%q,%q],"runner_executor_public_ids":[%q]}`,
+		catalog.ToolsSearch, catalog.ToolsCall, catalog.RunnersList, r.ID), &r.ID)
+}
+
+func (a *Account) bareRun(requested string, defaultRunner *uuid.UUID) string {
+	a.T.Helper()
 	ctx, id := a.T.Context(), uuid.NewV7()
-	mode := "bypass"
 	require.NoError(a.T, a.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		postgres.InsertRun(tx, &postgres.Run{
-			ID: id, AccountID: a.ID, CreatorID: a.Agent.ID, AgentID: &a.Agent.ID, ApprovalMode: &mode,
-			Requested: jsontext.Value(`{}`), Metadata: jsontext.Value(`{}`),
+			ID: id, AccountID: a.ID, CreatorID: a.Agent.ID, AgentID: &a.Agent.ID, DefaultRunnerID: defaultRunner,
+			Requested: jsontext.Value(requested), Metadata: jsontext.Value(`{}`),
 		})
 		return nil
 	}))
@@ -94,6 +106,33 @@ func (a *Account) Unstarted(run string, r Executor, name string, timeout time.Du
 		tasks[i] = a.task(run, r, steps[i].Key)
 	}
 	return tasks
+}
+
+// UnstartedCalls authors a round of calls, each a name with its arguments, whose workflows nobody starts.
+func (a *Account) UnstartedCalls(run string, r Executor, calls ...[2]string) []*Task {
+	a.T.Helper()
+	ctx := a.T.Context()
+	row, err := a.DB.Run(ctx, a.Member(), uuid.MustParse(run))
+	require.NoError(a.T, err)
+	req := park.RoundRequest{}
+	for i, call := range calls {
+		req.Calls = append(req.Calls, park.Call{ID: fmt.Sprintf("call_%d", i), Name: call[0], Arguments: jsontext.Value(call[1])})
+	}
+	authored, _, err := a.Park.AuthorRound(ctx, a.Member(), row, req, nil)
+	require.NoError(a.T, err)
+	tasks := make([]*Task, len(calls))
+	for i := range tasks {
+		tasks[i] = a.task(run, r, authored.Tasks[i].Key)
+	}
+	return tasks
+}
+
+// Child is the task that a tool_call makes.
+func (t *Task) Child() *Task {
+	child := *t
+	child.Key += "-call-1"
+	child.Ref.TaskKey = child.Key
+	return &child
 }
 
 // Call authors a round of one call and returns its task.

@@ -19,6 +19,7 @@ type Advanced struct {
 	Wake       time.Duration   // look again after this long
 	ClaimedBy  uuid.UUID       // who holds the claim; the zero UUID when nobody does
 	DeadlineAt time.Time       // to be shown; never compared with workflow time
+	Child      string          // the key of the task that a tool_call waits for; empty for none
 
 	// What is now due elsewhere. If it is lost, the recovery loop finds it.
 	Start *toolpark.Task // a child to start; nil for none
@@ -102,6 +103,9 @@ func (a *advance) sleep(tx *postgres.Tx, step Step) error {
 	}
 	if a.task.DeadlineAt != nil {
 		a.found.DeadlineAt = *a.task.DeadlineAt
+	}
+	if waitsForChild(&a.task.Task) {
+		a.found.Child = childKey(&a.task.Task)
 	}
 	child := a.found.Start
 	a.news = func() []notify.Message {

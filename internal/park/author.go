@@ -47,7 +47,7 @@ func (a *Authored) Live() []*toolpark.Task {
 func startable(run *postgres.LockedRun, t *postgres.NewTask) *toolpark.Task {
 	task := &toolpark.Task{
 		AccountID: run.AccountID, RunID: run.ID, Key: t.Key, Generation: 1, Status: t.Status, ToolName: t.ToolName,
-		TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
+		KernelTool: t.KernelTool, TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
 	}
 	deadline := run.Now.Add(task.Timeout())
 	task.DeadlineAt = &deadline

@@ -82,10 +82,7 @@ func (j *judgement) input(in toolpark.Input) {
 			return
 		}
 	case toolpark.InputCancel:
-		j.settle(postgres.Outcome{
-			Status: toolpark.Canceled, By: toolpark.ByCancel,
-			Error: &toolpark.TaskError{Key: toolpark.ErrTaskCanceled},
-		})
+		j.settle(canceled())
 	case toolpark.InputTerminated:
 		j.settle(postgres.Outcome{
 			Status: toolpark.Failed, By: toolpark.ByTermination,
@@ -102,6 +99,13 @@ func (j *judgement) late(in toolpark.Input) {
 		code = LateCommit(j.step.Outcome.By)
 	}
 	j.verdict(in, code, "")
+}
+
+// canceled is how a task ends that somebody wants no more.
+func canceled() postgres.Outcome {
+	return postgres.Outcome{
+		Status: toolpark.Canceled, By: toolpark.ByCancel, Error: &toolpark.TaskError{Key: toolpark.ErrTaskCanceled},
+	}
 }
 
 // LateCommit is what a commit with the token that held the claim reads of a task that something else

@@ -127,6 +127,9 @@ func (p *Park) callTool(
 	if err != nil {
 		return evaluation{}, err
 	}
+	if run.StopForced { // and whoever stops it cancels what is live; a child that is born now would be missed
+		return evaluation{outcome: new(canceled())}, nil
+	}
 	child := born(in.Name, &admitted[0], &addresses)
 	child.Key, child.ParentKey = childKey(&task.Task), &task.Key
 	if err := postgres.InsertChild(tx, run, child); err != nil {
