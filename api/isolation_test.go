@@ -65,11 +65,14 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		"POST /executor/inbox/{run}/{task}/extend": {`{"claim_token":"` + token + `","timeout_ms":1000}`},
 		"POST /executor/inbox/{run}/{task}/commit": {reportBody(token, `"content":"stolen"`)},
 		"GET /runs/{run}/rounds/{number}/messages": {""},
+		"GET /runs/{run}/rounds/{number}/tools":    {""},
 		"GET /executor/inbox/{run}/{task}/claim":   {""},
 		"GET /runs/{run}/rounds/{number}":          {""},
 		"GET /runs/{run}/tasks/{task}":             {""},
 		"GET /runs/{run}/events/stream":            {""},
 		"GET /runs/{run}/context":                  {""},
+		"GET /runs/{run}/skills":                   {""},
+		"GET /runs/{run}/tools":                    {""},
 		"GET /runs/{run}/events":                   {""},
 		"GET /runs/{run}/tasks":                    {""},
 		"GET /executors/{executor}":                {""},
@@ -92,7 +95,7 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 			for _, ref := range []runner.Ref{waiting, claimed} {
 				send := func(run, executor string) (int, string) {
 					path := strings.NewReplacer("{run}", run, "{task}", ref.TaskKey, "{number}", "1", "{executor}", executor).Replace(pattern)
-					if strings.HasSuffix(path, "/messages") {
+					if strings.HasSuffix(path, "/messages") || strings.HasSuffix(pattern, "{run}/tools") {
 						path += "?format=responses"
 					}
 					got := b.sendBad(method, base+path, bearer, body, "Claim-Token", token)
@@ -129,9 +132,22 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		same("/runs", b.Agent.Token, func(_, executor string) string {
 			return `{"default_runner_executor_public_id":"` + executor + `"}`
 		})
+		same("/runs", b.Agent.Token, func(_, executor string) string {
+			return importsOf(executor, `"approval_mode":"bypass",`)
+		})
+		same("/tools/assembly", b.Agent.Token, func(_, executor string) string { return importsOf(executor, "") })
+		same("/runs/"+own+"/rounds", b.Agent.Token, func(_, executor string) string {
+			return `{"calls":[{"name":"look"}],"tools":[` + string(function("look", routed(uuid.MustParse(executor), "look"))) + `]}`
+		})
 		same("/runs/"+own+"/tasks", b.Agent.Token, func(_, executor string) string {
 			return `{"steps":[{"tool":{"name":"look","route":{"kind":"runner","runner_executor_public_id":"` + executor + `"}}}]}`
 		})
+	})
+
+	t.Run("by candidates", func(t *testing.T) {
+		got := b.asAgent("POST", "/tools/assembly",
+			`{"default_runner_executor_public_id":null,"configuration":{"runner_executor_public_ids":["`+a.Box.ID.String()+`"]}}`).ok(http.StatusOK)
+		require.NotContains(t, string(got.Body), a.Box.ID.String())
 	})
 
 	t.Run("by lists", func(t *testing.T) {

@@ -67,11 +67,16 @@ func TestEveryRouteServes(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/openapi.json"} {
 		works("GET", path, "", "")
 	}
+	works("POST", base+"/tools/assembly", s.Agent.Token, `{"default_runner_executor_public_id":null}`)
+	works("PUT", base+"/profile/configuration", s.Agent.Token, `{"configuration":{}}`)
 	ref, token := s.claimed(run, "look")
+	digest := works("GET", base+"/runs/"+run+"/tools?format=anthropic", s.Agent.Token, "").text("/projection_digest")
+	works("POST", base+"/runs/"+run+"/rounds", s.Agent.Token, `{"calls":[{"name":"gone"}],"offered":"`+digest+`"}`)
 	waiting, _ := s.step(run, `"name":"look","route":{"kind":"runner"}`)
 	s.listen("/executor/events", s.Box.Token)
 	s.listen("/runs/"+run+"/events/stream", s.Agent.Token)
 	for _, path := range []string{
+		"/tools", "/profile", "/runs/" + run + "/skills", "/runs/" + run + "/rounds/2/tools",
 		"/executors", "/executors/" + s.Box.ID.String(), "/runs", "/runs/" + run, "/runs/" + run + "/context", "/runs/" + run + "/tasks",
 		taskPath(ref), "/runs/" + run + "/rounds/1", "/runs/" + run + "/events",
 	} {
