@@ -25,9 +25,20 @@ import (
 // histories are the lives of tasks and runs that are recorded and replayed. Each lives one in a shop
 // with a worker and returns the id of its workflow.
 var histories = map[string]func(*testing.T, *shop) string{
-	"task_quick_commit": func(_ *testing.T, s *shop) string {
+	"task_commit": func(_ *testing.T, s *shop) string {
 		task := s.echo(time.Hour)
 		task.Commit(task.Claim(), "done")
+		return task.WorkflowID()
+	},
+
+	// The report is sooner than the first start, so its signal starts the workflow, which shows the status that the
+	// report asks for from then on.
+	"task_quick_commit": func(t *testing.T, s *shop) string {
+		task := s.Step(s.run, s.runner, "echo", `{}`, time.Hour)
+		task.Commit(task.Claim(), "done")
+		s.closed(task.WorkflowID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
+		require.Zero(t, countOf(s.history(task.WorkflowID()), enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES),
+			"the report came too late; record again")
 		return task.WorkflowID()
 	},
 
@@ -106,6 +117,38 @@ var histories = map[string]func(*testing.T, *shop) string{
 		release()
 		require.Equal(t, toolpark.Completed, task.Settled().Status)
 		return task.WorkflowID()
+	},
+
+	"task_kernel_call": func(_ *testing.T, s *shop) string {
+		s.run = s.KernelRun(s.runner)
+		task := s.Call(s.run, s.runner, "tool_search", `{"query":"echo"}`)
+		task.Settled()
+		return task.WorkflowID()
+	},
+
+	"task_tool_call": func(_ *testing.T, s *shop) string {
+		s.run = s.KernelRun(s.runner)
+		call, child := s.wrap(`{"name":"echo","input":{}}`)
+		child.Commit(child.Claim(), "done")
+		call.Settled()
+		return call.WorkflowID()
+	},
+
+	"task_tool_call_canceled": func(t *testing.T, s *shop) string {
+		s.run = s.KernelRun(s.runner)
+		call, child := s.wrap(`{"name":"echo","input":{}}`)
+		_, err := s.Agent.CancelTask(t.Context(), s.run, call.Key)
+		require.NoError(t, err)
+		child.Settled()
+		return call.WorkflowID()
+	},
+
+	"task_tool_call_canceled_from_the_web_ui": func(t *testing.T, s *shop) string {
+		s.run = s.KernelRun(s.runner)
+		call, child := s.wrap(`{"name":"echo","input":{}}`)
+		require.NoError(t, s.Temporal.CancelWorkflow(t.Context(), call.WorkflowID(), ""))
+		child.Settled()
+		return call.WorkflowID()
 	},
 
 	"run_completed": func(t *testing.T, s *shop) string {
