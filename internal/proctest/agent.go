@@ -9,6 +9,7 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
 	"github.com/toolpark/toolpark/sdk/agent"
 )
 
@@ -47,10 +48,12 @@ func (a *Agent) Try(ctx context.Context, request func(*agent.Client) error) erro
 	}
 }
 
-// OpenRun creates a run that may call what is declared, and waits until it is accepted.
+// OpenRun creates a run that may call what is declared and the kernel's tools, and waits until it is accepted.
 func (a *Agent) OpenRun(ctx context.Context, definitions ...jsontext.Value) (string, error) {
 	request := agent.NewRun{
-		Configuration:  &agent.Configuration{ToolDefinitions: definitions, ApprovalMode: "bypass"},
+		Configuration: &agent.Configuration{
+			ToolDefinitions: definitions, KernelTools: []string{catalog.ToolsSearch, catalog.ToolsCall}, ApprovalMode: "bypass",
+		},
 		IdempotencyKey: uuid.NewV7().String(),
 	}
 	for {

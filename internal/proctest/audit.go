@@ -27,6 +27,11 @@ var facts = []struct{ fact, breaches string }{
 		SELECT t.run_id || ' ' || t.key FROM tasks t
 		LEFT JOIN task_results r ON r.run_id = t.run_id AND r.task_key = t.key AND r.generation = t.generation
 		WHERE r.run_id IS NULL`},
+	{"a tool_call made one child at most, and ended as it did unless something else ended it first", `
+		SELECT p.run_id || ' ' || p.key || ': ' || count(c.key) FROM tasks p
+		JOIN tasks c ON c.run_id = p.run_id AND c.parent_key = p.key
+		GROUP BY p.run_id, p.key
+		HAVING count(c.key) > 1 OR p.settled_by = 'kernel' AND min(c.status || c.is_error) <> p.status || p.is_error`},
 	{"no input outlives a settlement", `
 		SELECT run_id || ' ' || task_key || ' ' || kind FROM task_inputs WHERE judged_at IS NULL`},
 	{"no inbox lists a settled task", `

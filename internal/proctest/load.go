@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"fmt"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -113,6 +114,26 @@ func (a *Agent) Reread(ctx context.Context, finished []Finished) ([]Finished, er
 		}
 	}
 	return again, nil
+}
+
+// Called is an expected call by way of tool_call instead: its result is the same.
+func (e Expected) Called() Expected {
+	e.Call.Arguments = fmt.Sprintf(`{"name":%q,"input":%s}`, e.Call.Name, e.Call.Arguments)
+	e.Call.Name = "tool_call"
+	return e
+}
+
+// Searched is a call of tool_search under a pairing key that finds a tool.
+func Searched(id, tool string) Expected {
+	return Expected{
+		Call: agent.Call{ID: id, Name: "tool_search", Arguments: fmt.Sprintf(`{"query":%q}`, tool)},
+		Check: func(t agent.Task) error {
+			if t.Status != toolpark.Completed || t.IsError || !strings.Contains(t.Output, fmt.Sprintf(`"name":%q`, tool)) {
+				return fmt.Errorf("want what is known of %s, completed", tool)
+			}
+			return nil
+		},
+	}
 }
 
 // Completed expects a completed call with an output.
