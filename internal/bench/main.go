@@ -141,7 +141,11 @@ func report(columns []column, samples [][]sample, asJSON bool) error {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "\tcalls/s\tp50 ms\tp99 ms\tto bare\tto by hand\t")
 	for _, f := range all {
-		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", f.Column, f.PerSecond, f.P50Ms, f.P99Ms, f.RatioToFirst, f.RatioToHand)
+		toHand := "–"
+		if f.RatioToHand > 0 {
+			toHand = fmt.Sprintf("%.2f", f.RatioToHand)
+		}
+		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%.1f\t%.2f\t%s\t\n", f.Column, f.PerSecond, f.P50Ms, f.P99Ms, f.RatioToFirst, toHand)
 	}
 	return out.Flush()
 }

@@ -38,11 +38,11 @@ type Call struct {
 // is reported.
 type Result struct {
 	Text              string         // what the model reads
-	StructuredContent jsontext.Value // any JSON value, for the client; nil means none
+	StructuredContent jsontext.Value // any JSON value, for the client; empty means none
 	IsError           bool           // the tool ran and reports an error
 	Failed            bool           // the tool could not run; the text says why
 	Title             string         // one line for people, cut to 256 bytes
-	Metadata          jsontext.Value // an object of at most 64 KiB, for a tool's own renderer; nil means none
+	Metadata          jsontext.Value // an object of at most 64 KiB, for a tool's own renderer; empty means none
 }
 
 // Text is a result that a model reads.
@@ -64,9 +64,12 @@ type report struct {
 }
 
 func (r Result) report() report {
-	w := report{
-		Content: storable(r.Text), StructuredContent: r.StructuredContent,
-		IsError: r.IsError, Title: oneLine(r.Title), Metadata: r.Metadata,
+	w := report{Content: storable(r.Text), IsError: r.IsError, Title: oneLine(r.Title)}
+	if len(r.StructuredContent) > 0 {
+		w.StructuredContent = r.StructuredContent
+	}
+	if len(r.Metadata) > 0 {
+		w.Metadata = r.Metadata
 	}
 	if r.Failed {
 		w.Outcome = "failed"
