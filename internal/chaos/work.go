@@ -146,7 +146,8 @@ func echo(name string) runner.Tool {
 	}
 }
 
-// round is the calls of the next round, each with an input of its own.
+// round is the calls of the next round, each with an input of its own. Some go by way of tool_call, and one is a
+// search.
 func (w *work) round() []proctest.Expected {
 	if w.stopped.Load() {
 		return nil
@@ -164,6 +165,12 @@ func (w *work) round() []proctest.Expected {
 			input := fmt.Sprintf(`{"n":"%s"}`, text)
 			call.Name, call.Arguments = fmt.Sprintf(echoName, which), input
 			calls[i] = proctest.Expected{Call: call, Check: proctest.Completed(input)}
+		}
+		switch i {
+		case 2, 3:
+			calls[i] = calls[i].Called()
+		case 7:
+			calls[i] = proctest.Searched(call.ID, call.Name)
 		}
 	}
 	return calls
