@@ -78,8 +78,12 @@ func (d *Delivery) Nudge(ctx context.Context, task *toolpark.Task, signal Signal
 	return d.NudgeTo(ctx, task, signal, task.Status)
 }
 
-// Wake is Nudge for those who have nothing to say but that something changed.
+// Wake is Nudge for those who have no more to say than the task's row does: that it is being canceled, or that
+// something changed.
 func (d *Delivery) Wake(ctx context.Context, task *toolpark.Task) error {
+	if task.CancelRequestedAt != nil {
+		return d.Nudge(ctx, task, SignalCancel)
+	}
 	return d.Nudge(ctx, task, SignalWake)
 }
 

@@ -144,13 +144,18 @@ func TestOperatorsSeeAToolCallAndItsChild(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "echo → box", summary)
 
-	// As the details say, one request ends both.
+	// As the details say, one request ends both. The child's history says why it was woken.
 	require.NoError(t, s.Temporal.CancelWorkflow(t.Context(), call.WorkflowID(), ""))
 	for _, task := range []*kerneltest.Task{call, child} {
 		require.Equal(t, toolpark.Canceled, task.Settled().Status)
 		seen = s.closed(task.WorkflowID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED)
 		require.Equal(t, "canceled", keywords(seen)["ToolparkState"])
 		require.Equal(t, "Settled: canceled.", s.currentDetails(task))
+	}
+	for _, e := range s.history(child.WorkflowID()) {
+		if signaled := e.GetWorkflowExecutionSignaledEventAttributes(); signaled != nil {
+			require.Equal(t, string(workflows.SignalCancel), signaled.GetSignalName())
+		}
 	}
 }
 
@@ -207,6 +212,23 @@ func TestALostEvaluationSettlesByTheSameExpiry(t *testing.T) {
 		requireCode(t, toolpark.CodeNotFound, err)
 	})
 
+	t.Run("a kernel call that cannot be worked out", func(t *testing.T) {
+		t.Parallel()
+		s, _ := kernelShop(t)
+		task := s.Call(s.run, s.runner, "tool_search", `{"query":"echo"}`)
+		_, err := s.DB.Pool.Exec(t.Context(), `UPDATE frozen_contexts SET document = '[]'`)
+		require.NoError(t, err)
+		s.Another(t).StartWorker() // whose memory holds no context
+		s.Eventually("its step fails", func() bool {
+			return countOf(s.history(task.WorkflowID()), enumspb.EVENT_TYPE_TIMER_STARTED) > 0
+		})
+		require.Equal(t, toolpark.Running, task.Row().Status)
+		s.expire(task)
+		settled := task.Settled()
+		require.Equal(t, toolpark.TimedOut, settled.Status)
+		require.Equal(t, toolpark.ErrToolTimeout, *settled.ErrorKey)
+	})
+
 	for name, c := range map[string]struct {
 		tool   string
 		effect toolpark.EffectProfile
@@ -222,15 +244,15 @@ func TestALostEvaluationSettlesByTheSameExpiry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := closedShop(t)
-			entry := kerneltest.Entry(c.tool, c.effect)
-			entry.TimeoutMS = 4000 // which leaves a busy machine the time to claim
-			s.Serve(s.runner, entry)
+			s.Serve(s.runner, kerneltest.Entry(c.tool, c.effect))
 			s.run = s.KernelRun(s.runner)
 			s.StartWorker()
 			call, child := s.wrap(`{"name":"` + c.tool + `","input":{}}`)
 			if c.claims {
 				child.Claim()
 			}
+			s.expire(child)
+			require.NoError(t, s.Delivery.Wake(t.Context(), &child.Row().Task))
 			for _, task := range []*kerneltest.Task{child, call} {
 				settled := task.Settled()
 				require.Equal(t, c.want, settled.Status)

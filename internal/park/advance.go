@@ -153,9 +153,11 @@ func cancelChild(ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask
 	return &child.Task, nil
 }
 
-// stageOwnCancel stages the cancel that reached the workflow directly and so has no row yet.
+// stageOwnCancel stages the cancel that reached the workflow, or that of the call which waits for it, and so has no
+// row yet.
 func stageOwnCancel(tx *postgres.Tx, task *postgres.LockedTask) {
 	seq := postgres.Stage(tx, task, postgres.NewInput{Kind: toolpark.InputCancel})
+	task.CancelRequestedAt = &task.Now
 	task.Inputs = append(task.Inputs, toolpark.Input{
 		Seq: seq, Generation: task.Generation, Kind: toolpark.InputCancel, StagedAt: task.Now,
 	})
