@@ -22,14 +22,15 @@ func (s Sources) imported(declared []Tool, runner uuid.UUID, snapshot Snapshot) 
 			routed[*t.Route] = true
 		}
 	}
-	tools := slices.Grow(declared, len(snapshot.Runners[runner].Tools))
-	callable := make(map[string]string, len(declared)) // the served name behind each import
-	for _, name := range s.wanted(snapshot.Runners[runner].Tools) {
+	offered := snapshot.Runners[runner].Tools
+	tools := slices.Grow(declared, len(offered))
+	callable := make(map[string]string, len(offered)) // the served name behind each import
+	for _, name := range s.wanted(offered) {
 		route := Route{Runner: runner, ToolName: name}
 		if routed[route] {
 			continue
 		}
-		served := snapshot.Runners[runner].Tools[name]
+		served := offered[name]
 		f, err := importOf(route, served)
 		if err != nil {
 			return nil, err
