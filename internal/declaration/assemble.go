@@ -46,7 +46,7 @@ func Assemble(s Sources, defaultRunner *uuid.UUID, o Options, snapshot Snapshot)
 	if err := c.checkSize(s.grammar); err != nil {
 		return Context{}, err
 	}
-	c.Skills, err = skills(tools, snapshot)
+	c.Skills, err = s.skills(tools, snapshot)
 	return c, err
 }
 

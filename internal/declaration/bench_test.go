@@ -55,7 +55,8 @@ func BenchmarkAssemble(b *testing.B) {
 			for b.Loop() {
 				dec := jsontext.NewDecoder(bytes.NewBuffer(document))
 				for {
-					if _, err := dec.ReadToken(); err == io.EOF {
+					if _, err := dec.ReadToken(); err != nil {
+						require.ErrorIs(b, err, io.EOF)
 						break
 					}
 				}
