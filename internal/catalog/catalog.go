@@ -114,7 +114,8 @@ func (c *Catalog) document() jsontext.Value {
 	for i, t := range c.tools {
 		entries[i] = entry{
 			t.Canonical, t.Name, t.EffectProfile,
-			definition{"function", function{t.Name, t.Description(nil), t.Parameters}}, t.Template,
+			definition{"function", function{t.Name, t.Description(nil), t.Parameters}},
+			t.Template,
 		}
 	}
 	rendered, err := json.Marshal(map[string][]entry{"tools": entries})

@@ -17,7 +17,7 @@ import (
 // "description"?,"recut"?,"defer_loading"?}, or the form in which it is stored: a whole function with
 // canonical, params and omit beside it.
 func (g grammar) alias(s *shape) (Entry, error) {
-	e := Entry{Function: Function{at: s.at}, Kernel: &Kernel{Alias: true}, named: s.inner.at + "/name"}
+	e := Entry{at: s.at, Kernel: &Kernel{Alias: true}, named: s.inner.at + "/name"}
 	if _, ok := s.outer.members["type"]; ok {
 		s.outer.word("type", "function")
 	}
@@ -36,7 +36,7 @@ func (g grammar) alias(s *shape) (Entry, error) {
 	anchor, replacement := aliasRecut(s.outer)
 	e.DeferLoading = s.outer.flag("defer_loading", false)
 	s.rest()
-	if err := s.refusal(toolpark.CodeValidationFailed); err != nil {
+	if err := s.refusal(); err != nil {
 		return Entry{}, err
 	}
 	if err := g.identify(&e); err != nil {

@@ -99,7 +99,7 @@ func TestARecut(t *testing.T) {
 	require.Equal(t, "Search the documents for words. Ask Read or ask.",
 		described(t, "Grep", "", read, recut("a pattern, then read them with {{memory_read}}, not with {{tool_search}}.", "words. Ask {{memory_read}} or {{ask}}.")),
 		"the anchor is looked for before macros are rendered")
-	require.Equal(t, "", described(t, "Grep", "", recut("Search the documents for a pattern, then read them with {{memory_read}}, not with {{tool_search}}.", "")))
+	require.Empty(t, described(t, "Grep", "", recut("Search the documents for a pattern, then read them with {{memory_read}}, not with {{tool_search}}.", "")))
 }
 
 func TestDescriptionsOfAliases(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
-	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
 // Options are what the callers of [Assemble] differ in.
@@ -44,14 +43,10 @@ func Assemble(s Sources, defaultRunner *uuid.UUID, o Options, snapshot Snapshot)
 		Executors:        snapshot.environments(s.executors(defaultRunner)),
 		RunnerCandidates: snapshot.environments(s.Candidates),
 	}}
-	definitions, err := c.Definitions()
-	if err != nil {
+	if err := c.checkSize(s.grammar); err != nil {
 		return Context{}, err
 	}
-	if size, _ := strictjson.Size(definitions); size > toolpark.MaxToolDefinitions {
-		return Context{}, s.grammar.tooLarge(size)
-	}
-	c.Skills, err = skills(tools, snapshot)
+	c.Skills, err = s.skills(tools, snapshot)
 	return c, err
 }
 

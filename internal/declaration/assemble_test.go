@@ -97,7 +97,8 @@ func TestAssembleRefusals(t *testing.T) {
 	}{
 		{"an ineligible default runner", bypass(), &runnerC, declaration.Options{}, toolpark.CodeRunnerNotEligible, selected},
 		{
-			"an ineligible candidate as the default runner", with(candidates(runnerC)), &runnerC, declaration.Options{},
+			"an ineligible candidate as the default runner", with(candidates(runnerC)), &runnerC,
+			declaration.Options{},
 			toolpark.CodeRunnerNotEligible, selected,
 		},
 		{"a default runner that is no candidate", with(candidates(runnerB)), &runnerA, declaration.Options{}, toolpark.CodeRunnerNotDeclared, selected},
@@ -107,7 +108,8 @@ func TestAssembleRefusals(t *testing.T) {
 		{"a projection with a default runner and no import", bypass(), &runnerA, declaration.Options{RequireCandidate: true}, toolpark.CodeRunnerNotDeclared, selected},
 		{"an undeclared and ineligible default runner", with(candidates(runnerA)), &runnerC, declaration.Options{}, toolpark.CodeRunnerNotDeclared, selected},
 		{
-			"an ineligible target", bypass(routed("b", runnerC, "read"), routed("a", runnerA, "read")), nil, declaration.Options{},
+			"an ineligible target", bypass(routed("b", runnerC, "read"), routed("a", runnerA, "read")), nil,
+			declaration.Options{},
 			toolpark.CodeRunnerNotEligible, first + "/route/runner_executor_public_id",
 		},
 		{"a name that is not served", bypass(routed("a", runnerA, "write")), nil, declaration.Options{}, toolpark.CodeToolNotServed, first + "/route/tool_name"},

@@ -75,8 +75,9 @@ func (c *Context) Narrow(names []string) (*Context, error) {
 }
 
 // verbatim is how contexts and what is shown of them are written: equal values give equal bytes, and
-// strings inside raw values stay as they were written.
-var verbatim = json.JoinOptions(jsontext.PreserveRawStrings(true), json.Deterministic(true))
+// strings inside raw values stay as they were written. Raw values were searched for repeated names when
+// they came in.
+var verbatim = json.JoinOptions(jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), json.Deterministic(true))
 
 // Document is the whole context as JSON, frozen facts included: the form that is stored and hashed.
 // Equal contexts give equal bytes. Schemas and environments keep their digits and key order.

@@ -5,6 +5,9 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"uuid"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
 // definition is the form in which a declaration is shown and may be declared again.
@@ -39,9 +42,17 @@ func (r *Route) block() *routeBlock {
 	return &routeBlock{"runner", r.Runner, r.ToolName}
 }
 
-// Definitions is the list of complete tool definitions, in the order of Tools, routes included. It is
-// valid input: declared again, it assembles to the same bytes.
+// Definitions is the list of complete tool definitions, in the order of Tools, routes and alias facts
+// included. It is valid input: declared again, it assembles to the same bytes.
 func (c *Context) Definitions() (jsontext.Value, error) {
+	rendered, err := json.Marshal(c.definitions(), verbatim)
+	if err != nil {
+		return nil, fmt.Errorf("write tool definitions: %w", err)
+	}
+	return rendered, nil
+}
+
+func (c *Context) definitions() []definition {
 	definitions := make([]definition, len(c.Tools))
 	for i, t := range c.Tools {
 		definitions[i] = definition{
@@ -54,9 +65,32 @@ func (c *Context) Definitions() (jsontext.Value, error) {
 			definitions[i].Canonical, definitions[i].Params, definitions[i].Omit = t.Kernel.Canonical, t.Kernel.Params, t.Kernel.Omit
 		}
 	}
-	rendered, err := json.Marshal(definitions, verbatim)
-	if err != nil {
-		return nil, fmt.Errorf("write tool definitions: %w", err)
+	return definitions
+}
+
+// checkSize refuses definitions that are over their bound as canonical JSON.
+func (c *Context) checkSize(g grammar) error {
+	var written counter
+	if err := json.MarshalWrite(&written, c.definitions(), verbatim); err != nil {
+		return fmt.Errorf("measure tool definitions: %w", err)
 	}
-	return rendered, nil
+	if written <= toolpark.MaxToolDefinitions { // no text is shorter than its canonical form
+		return nil
+	}
+	definitions, err := c.Definitions()
+	if err != nil {
+		return err
+	}
+	if size, _ := strictjson.Size(definitions); size > toolpark.MaxToolDefinitions {
+		return g.tooLarge(size)
+	}
+	return nil
+}
+
+// counter counts what is written to it.
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }

@@ -63,12 +63,12 @@ func (g grammar) entry(raw jsontext.Value, at jsontext.Pointer) (Entry, error) {
 	s := shape{at: at}
 	var ok bool
 	if s.outer, ok = openObject(raw, at, &s.problems); !ok {
-		return Entry{}, s.refusal(toolpark.CodeValidationFailed)
+		return Entry{}, s.refusal()
 	}
 	s.inner = s.outer
 	if nested := s.outer.take("function", false); nested != nil {
 		if s.inner, ok = openObject(nested, at+"/function", &s.problems); !ok {
-			return Entry{}, s.refusal(toolpark.CodeValidationFailed)
+			return Entry{}, s.refusal()
 		}
 	}
 	storable(raw, at, &s.problems)
@@ -104,10 +104,10 @@ func (s *shape) rest() {
 	}
 }
 
-// refusal is the first problem as an error; nil when there is none.
-func (s *shape) refusal(code toolpark.Code) error {
+// refusal is the first problem as a validation_failed; nil when there is none.
+func (s *shape) refusal() error {
 	if len(s.problems) == 0 {
 		return nil
 	}
-	return s.problems[0].refuse(code)
+	return s.problems[0].refuse(toolpark.CodeValidationFailed)
 }

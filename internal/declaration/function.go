@@ -51,7 +51,7 @@ func parseFunction(s *shape) (Function, error) {
 	f.DeferLoading = s.outer.flag("defer_loading", false)
 	route := s.outer.take("route", false)
 	s.rest()
-	if err := s.refusal(toolpark.CodeValidationFailed); err != nil {
+	if err := s.refusal(); err != nil {
 		return Function{}, err
 	}
 	if err := checkCallable(f.Name, s.inner.at+"/name"); err != nil {

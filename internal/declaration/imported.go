@@ -22,14 +22,14 @@ func (s Sources) imported(declared []Tool, runner uuid.UUID, snapshot Snapshot) 
 			routed[*t.Route] = true
 		}
 	}
-	tools := slices.Grow(declared, len(snapshot.Runners[runner].Tools))
-	callable := make(map[string]string, len(declared)) // the served name behind each import
-	for _, name := range s.wanted(snapshot.Runners[runner].Tools) {
+	offered := snapshot.Runners[runner].Tools
+	tools, imported := slices.Grow(declared, len(offered)), make(map[string]bool, len(offered))
+	for _, name := range s.wanted(offered) {
 		route := Route{Runner: runner, ToolName: name}
 		if routed[route] {
 			continue
 		}
-		served := snapshot.Runners[runner].Tools[name]
+		served := offered[name]
 		f, err := importOf(route, served)
 		if err != nil {
 			return nil, err
@@ -37,11 +37,11 @@ func (s Sources) imported(declared []Tool, runner uuid.UUID, snapshot Snapshot) 
 		if taken[f.Name] || catalog.Reserved(f.Name) || !callableName.MatchString(f.Name) {
 			f.Name = qualified(route)
 		}
-		if other, twice := callable[f.Name]; twice || taken[f.Name] {
-			return nil, problem(s.grammar.at("runner_executor_public_ids"), "imports %s as %s, a name that %s has already; declare one of the two under a name of its own",
-				quote(name), f.Name, quote(other)).refuse(toolpark.CodeDuplicateToolName)
+		if taken[f.Name] || imported[f.Name] {
+			return nil, problem(s.grammar.at("runner_executor_public_ids"), "imports the tool %s of runner %s as %s, a name that is taken; declare that tool under a name of its own",
+				quote(name), runner, f.Name).refuse(toolpark.CodeDuplicateToolName)
 		}
-		callable[f.Name] = name
+		imported[f.Name] = true
 		tools = append(tools, Tool{Function: f, Served: &served})
 	}
 	return tools, nil

@@ -26,9 +26,8 @@ type Param struct {
 func plain(t *catalog.Tool, names map[string]string) Entry {
 	description := t.Description(names)
 	return Entry{
-		Function: Function{Name: t.Name, Description: &description, Parameters: t.Parameters},
-		Kernel:   &Kernel{Canonical: t.Canonical, Name: t.Name},
-		tool:     t,
+		Name: t.Name, Description: &description, Parameters: t.Parameters,
+		Kernel: &Kernel{Canonical: t.Canonical, Name: t.Name}, tool: t,
 	}
 }
 
@@ -39,7 +38,7 @@ func plainKernel(s *shape, t *catalog.Tool) (Entry, error) {
 	e := plain(t, nil)
 	e.at, e.named = s.at, s.inner.at+"/name"
 	e.DeferLoading = s.outer.flag("defer_loading", false)
-	if err := s.refusal(toolpark.CodeValidationFailed); err != nil {
+	if err := s.refusal(); err != nil {
 		return Entry{}, err
 	}
 	s.outer.word("type", "function")

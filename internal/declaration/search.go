@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/strictjson"
@@ -49,11 +48,13 @@ func (c *Context) Search(query string, limit int) (jsontext.Value, error) {
 	if matches == nil {
 		matches = c.matching(words)
 	}
-	const head, tail = `{"tools":[`, `],"truncated":`
-	room := toolpark.MaxSearchResult - len(head+tail+"false}") + len(",") // no comma before the first
-	shown := []jsontext.Value{}
+	result := struct {
+		Tools     []jsontext.Value `json:"tools"`
+		Truncated bool             `json:"truncated"`
+	}{}
+	room := toolpark.MaxSearchResult - len(`{"tools":[],"truncated":false}`) + len(",") // no comma before the first
 	for _, t := range matches {
-		if len(shown) == limit {
+		if len(result.Tools) == limit {
 			break
 		}
 		entry, err := c.found(t)
@@ -61,17 +62,11 @@ func (c *Context) Search(query string, limit int) (jsontext.Value, error) {
 			return nil, err
 		}
 		if size := len(entry) + len(","); size <= room {
-			shown, room = append(shown, entry), room-size
+			result.Tools, room = append(result.Tools, entry), room-size
 		}
 	}
-	out := jsontext.Value(head)
-	for i, entry := range shown {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, entry...)
-	}
-	return fmt.Appendf(out, "%s%t}", tail, len(shown) < len(matches)), nil
+	result.Truncated = len(result.Tools) < len(matches)
+	return json.Marshal(result, verbatim) // the entries are canonical, and the keys in order
 }
 
 // named is the tool of exactly this name; spelled in another case, too, if that leaves one.
@@ -123,38 +118,41 @@ func (c *Context) matching(words []string) []*Tool {
 
 // searched is what a search reads of one tool, in lower case.
 type searched struct {
-	tool              *Tool
-	skills            []Skill
-	name, description string
+	tool                    *Tool
+	skills                  []Skill
+	name, description, rest string
 }
 
 // count says how many of the words are in the name, and of the others in the description; false when a
 // word is nowhere.
-func (s searched) count(words []string) (inName, inDescribed int, ok bool) {
-	background := sync.OnceValue(s.background)
+func (s *searched) count(words []string) (inName, inDescribed int, ok bool) {
 	for _, word := range words {
 		switch {
 		case strings.Contains(s.name, word):
 			inName++
 		case strings.Contains(s.description, word):
 			inDescribed++
-		case !strings.Contains(background(), word):
+		case !strings.Contains(s.background(), word):
 			return 0, 0, false
 		}
 	}
 	return inName, inDescribed, true
 }
 
-// background is what else there is to find a tool by.
-func (s searched) background() string {
+// background is what else there is to find a tool by. Few searches need it of many tools.
+func (s *searched) background() string {
+	if s.rest != "" {
+		return s.rest
+	}
 	var text strings.Builder
 	if route := s.tool.Route; route != nil {
-		text.WriteString(route.Runner.String() + "\n" + route.ToolName + "\n")
+		text.WriteString(route.Runner.String() + "\n" + route.ToolName)
 	}
 	for _, skill := range s.skills {
-		text.WriteString(skill.Name + "\n" + skill.Description + "\n")
+		text.WriteString("\n" + skill.Name + "\n" + skill.Description)
 	}
-	return strings.ToLower(text.String())
+	s.rest = strings.ToLower(text.String())
+	return s.rest
 }
 
 func (c *Context) skillsByCallable() map[string][]Skill {

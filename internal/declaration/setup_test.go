@@ -42,8 +42,7 @@ var kernel = catalog.New(append(catalog.Tools(),
 )...)
 
 // catalogDefinition is a kernel tool as the catalog publishes it.
-func catalogDefinition(t testing.TB, name string) string {
-	t.Helper()
+func catalogDefinition(t require.TestingT, name string) string {
 	tool, ok := kernel.ByName(name)
 	require.True(t, ok)
 	return kernelDefinition(tool.Name, tool.Description(nil), string(tool.Parameters))

@@ -29,9 +29,9 @@ const servedSkill = "skill"
 // loadsSkills tells whether calling the tool loads a document.
 func (t *Tool) loadsSkills() bool { return t.Route != nil && t.Route.ToolName == servedSkill }
 
-// skills is the catalog of what the tools can load: for each, the documents of the runner behind it.
-func skills(tools []Tool, snapshot Snapshot) ([]Skill, error) {
-	catalog := []Skill{}
+// skills lists what the tools can load: for each, the documents of the runner behind it.
+func (s Sources) skills(tools []Tool, snapshot Snapshot) ([]Skill, error) {
+	skills := []Skill{}
 	for _, t := range tools {
 		if !t.loadsSkills() {
 			continue
@@ -48,22 +48,21 @@ func skills(tools []Tool, snapshot Snapshot) ([]Skill, error) {
 			return nil, fmt.Errorf("read the documents of runner %s: %w", t.Route.Runner, err)
 		}
 		for _, d := range announced {
-			catalog = append(catalog, Skill{
+			skills = append(skills, Skill{
 				Name: d.Name, Description: d.Description, Callable: t.Name, Source: SourceRunner, ExecutorPublicID: t.Route.Runner,
 			})
 		}
 	}
-	slices.SortFunc(catalog, func(a, b Skill) int {
+	slices.SortFunc(skills, func(a, b Skill) int {
 		return cmp.Or(cmp.Compare(a.Callable, b.Callable), cmp.Compare(a.Name, b.Name))
 	})
-	rendered, err := json.Marshal(catalog)
+	rendered, err := json.Marshal(skills)
 	if err != nil {
 		return nil, fmt.Errorf("measure the skill catalog: %w", err)
 	}
 	if size, _ := strictjson.Size(rendered); size > toolpark.MaxSkillCatalog {
-		return nil, toolpark.Errorf(toolpark.CodeSkillCatalogTooLarge,
-			"The skills that the declared tools load take %d bytes to list; they may have %d. Declare fewer of the tools that load skills (%s).",
-			size, toolpark.MaxSkillCatalog, toolpark.CodeSkillCatalogTooLarge)
+		return nil, problem(s.grammar.at(s.grammar.definitions), "and what is imported load skills that take %d bytes to list; they may have %d; declare fewer tools that load skills",
+			size, toolpark.MaxSkillCatalog).refuse(toolpark.CodeSkillCatalogTooLarge)
 	}
-	return catalog, nil
+	return skills, nil
 }

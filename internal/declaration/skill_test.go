@@ -58,5 +58,5 @@ func TestTheSkillCatalogIsBounded(t *testing.T) {
 	_, err := declaration.Assemble(cfg.Sources, nil, declaration.Options{}, skilled(documents(13)))
 	require.NoError(t, err)
 	_, err = declaration.Assemble(cfg.Sources, nil, declaration.Options{}, skilled(documents(16)))
-	require.Equal(t, toolpark.CodeSkillCatalogTooLarge, refusalOf(t, err).Code)
+	requireRefused(t, err, toolpark.CodeSkillCatalogTooLarge, "/configuration/tool_definitions")
 }
