@@ -40,40 +40,40 @@ func (s *Server) Handler() http.Handler {
 	r.NotFound(s.handle(noRoute))
 	r.MethodNotAllowed(s.handle(wrongMethod(r)))
 
-	r.Get("/healthz", s.handle(s.healthz))
-	r.Get("/readyz", s.handle(s.readyz))
-	r.Get("/openapi.json", s.handle(s.openAPI))
-	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
+	get(r, "/healthz", s.handle(s.healthz))
+	get(r, "/readyz", s.handle(s.readyz))
+	get(r, "/openapi.json", s.handle(s.openAPI))
+	get(r, "/metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}).ServeHTTP)
 
 	r.Route("/agent_api/v1", func(r chi.Router) {
 		r.Group(func(r chi.Router) {
 			r.Use(s.memberPlane)
-			r.Get("/executors", s.handle(s.listExecutors, "kind", "after", "limit"))
-			r.Get("/executors/{executor}", s.handle(s.getExecutor))
+			get(r, "/executors", s.handle(s.listExecutors, "kind", "after", "limit"))
+			get(r, "/executors/{executor}", s.handle(s.getExecutor))
 			r.Post("/runs", s.handle(s.createRun))
-			r.Get("/runs", s.handle(s.listRuns, "after", "limit"))
-			r.Get("/runs/{run}", s.handle(s.getRun))
-			r.Get("/runs/{run}/context", s.handle(s.getContext))
+			get(r, "/runs", s.handle(s.listRuns, "after", "limit"))
+			get(r, "/runs/{run}", s.handle(s.getRun))
+			get(r, "/runs/{run}/context", s.handle(s.getContext))
 			r.Post("/runs/{run}/complete", s.handle(s.completeRun))
 			r.Post("/runs/{run}/stop", s.handle(s.stopRun))
 			r.Post("/runs/{run}/rounds", s.handle(s.createRound))
-			r.Get("/runs/{run}/rounds/{number}", s.handle(s.getRound, "wait_ms"))
-			r.Get("/runs/{run}/rounds/{number}/messages", s.handle(s.getMessages, "format", "accept_media", "wait_ms"))
+			get(r, "/runs/{run}/rounds/{number}", s.handle(s.getRound, "wait_ms"))
+			get(r, "/runs/{run}/rounds/{number}/messages", s.handle(s.getMessages, "format", "accept_media", "wait_ms"))
 			r.Post("/runs/{run}/tasks", s.handle(s.appendSteps))
-			r.Get("/runs/{run}/tasks", s.handle(s.listTasks, "after", "limit"))
-			r.Get("/runs/{run}/tasks/{task}", s.handle(s.getTask, "wait_ms"))
+			get(r, "/runs/{run}/tasks", s.handle(s.listTasks, "after", "limit"))
+			get(r, "/runs/{run}/tasks/{task}", s.handle(s.getTask, "wait_ms"))
 			r.Post("/runs/{run}/tasks/{task}/cancel", s.handle(s.cancelTask))
-			r.Get("/runs/{run}/events", s.handle(s.listEvents, "after", "limit"))
+			get(r, "/runs/{run}/events", s.handle(s.listEvents, "after", "limit"))
 			r.Get("/runs/{run}/events/stream", s.handle(s.streamEvents))
 		})
 		r.Group(func(r chi.Router) {
 			r.Use(s.executorPlane)
-			r.Get("/executor", s.handle(s.getSelf))
+			get(r, "/executor", s.handle(s.getSelf))
 			r.Put("/executor/announcement", s.handle(s.putAnnouncement))
 			r.Post("/executor/shutdown", s.handle(s.shutDownSelf))
-			r.Get("/executor/inbox", s.handle(s.getInbox, "after", "limit", "wait_ms", "unless"))
+			get(r, "/executor/inbox", s.handle(s.getInbox, "after", "limit", "wait_ms", "unless"))
 			r.Post("/executor/inbox/{run}/{task}/claim", s.handle(s.claimTask))
-			r.Get("/executor/inbox/{run}/{task}/claim", s.handle(s.getClaim))
+			get(r, "/executor/inbox/{run}/{task}/claim", s.handle(s.getClaim))
 			r.Post("/executor/inbox/{run}/{task}/extend", s.handle(s.extendClaim))
 			r.Post("/executor/inbox/{run}/{task}/commit", s.handle(s.commit))
 			r.Post("/executor/progress", s.handle(s.postProgress))
@@ -81,6 +81,12 @@ func (s *Server) Handler() http.Handler {
 		})
 	})
 	return r
+}
+
+// get routes HEAD as well as GET: net/http leaves the body out. A stream has no head to show and takes GET only.
+func get(r chi.Router, pattern string, h http.HandlerFunc) {
+	r.Get(pattern, h)
+	r.Head(pattern, h)
 }
 
 // Drain answers every long poll and ends every stream, now and from now on. It is for
