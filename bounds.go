@@ -35,7 +35,9 @@ const (
 	MaxClaimKey         = 64        // characters
 	MaxDocumentName     = 64        // characters of an announced document's name
 	MaxDocumentSummary  = 1024      // bytes of an announced document's description
-	MaxImportNames      = 10_000    // names or ids in one import field
+	MaxImportNames      = 10_000    // names in one import field
+	MaxCandidates       = 128       // runners that may be selected
+	MaxEnvironments     = 512 << 10 // bytes of the environments of all machines that one context shows
 	MaxSkillCatalog     = 16 << 10  // bytes of a frozen skill catalog as canonical JSON
 	MaxSearchResult     = 64 << 10  // bytes of what a tool search finds as canonical JSON
 	MaxSchemaComplaints = 10        // reasons named when an input does not match its schema

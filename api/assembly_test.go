@@ -90,8 +90,10 @@ func TestAssemblyRefusals(t *testing.T) {
 	}
 	for name, id := range ineligible {
 		refusals[name+" selected"] = refusal{importsOf(id.String(), ""), 422, toolpark.CodeRunnerNotEligible, selector}
-		refusals["a route to "+name] = refusal{assembling(string(function("f", routed(id, "look")))), 422,
-			toolpark.CodeRunnerNotEligible, "/configuration/tool_definitions/0/route/runner_executor_public_id"}
+		refusals["a route to "+name] = refusal{
+			assembling(string(function("f", routed(id, "look")))), 422,
+			toolpark.CodeRunnerNotEligible, "/configuration/tool_definitions/0/route/runner_executor_public_id",
+		}
 	}
 	for name, c := range declarationRefusals {
 		refusals[name] = refusal{`{` + none + `,"configuration":` + c.configuration + `}`, 422, c.code, "/configuration" + c.pointer}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/toolpark/toolpark"
@@ -46,12 +47,23 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, exempt ...str
 	return body, nil
 }
 
-// readOptionalBody is readBody for routes that may be called without a body, which reads as {}.
+// readOptionalBody is readBody for routes that may be called without a body, which reads as {}. A body
+// whose length was not declared may turn out to be none.
 func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64) (jsontext.Value, error) {
-	if r.ContentLength == 0 {
+	if r.ContentLength > 0 {
+		return readBody(w, r, limit)
+	}
+	body, err := readAll(w, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) == 0 {
 		return jsontext.Value("{}"), nil
 	}
-	return readBody(w, r, limit)
+	if err := checkContentType(r); err != nil {
+		return nil, err
+	}
+	return body, strictjson.Check(body)
 }
 
 // noFields reads the optional body of a route that takes no fields.
@@ -73,11 +85,10 @@ func decode[T any](body jsontext.Value) (T, error) {
 
 func checkContentType(r *http.Request) error {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset := params["charset"]
-	if err != nil || mediaType != "application/json" || (charset != "" && charset != "utf-8" && charset != "UTF-8") {
-		return toolpark.Errorf(toolpark.CodeUnsupportedMediaType, "Send the body as Content-Type: application/json.")
+	if err != nil || mediaType != "application/json" || !strings.EqualFold(cmp.Or(params["charset"], "utf-8"), "utf-8") {
+		return toolpark.Errorf(toolpark.CodeUnsupportedMediaType, "Send the body as Content-Type: application/json, in UTF-8.")
 	}
-	if r.Header.Get("Content-Encoding") != "" {
+	if !strings.EqualFold(cmp.Or(r.Header.Get("Content-Encoding"), "identity"), "identity") {
 		return toolpark.Errorf(toolpark.CodeUnsupportedMediaType, "Send the body without a Content-Encoding.")
 	}
 	return nil

@@ -296,7 +296,26 @@ func TestProgress(t *testing.T) {
 
 	s.report(ref, token, `"content":"done"`).ok(http.StatusOK)
 	post(ref, token, `1`).refused(http.StatusConflict, toolpark.CodeNotClaimant)
-	var frames int
-	require.NoError(t, s.Kernel.DB.Pool.QueryRow(t.Context(), `SELECT count(*) FROM progress`).Scan(&frames))
-	require.Zero(t, frames, "kept until the task settles")
+	frames := func() (keys []string) {
+		require.NoError(t, s.Kernel.DB.Pool.QueryRow(t.Context(), `SELECT array_agg(task_key) FROM progress`).Scan(&keys))
+		return keys
+	}
+	require.Empty(t, frames(), "kept until the task settles")
+
+	// One that passed the door before the task settled, and came to the table after it.
+	id := toolpark.TaskID{Account: s.ID, Run: uuid.MustParse(run), Key: ref.TaskKey}
+	kept, err := s.Kernel.DB.Progress(t.Context(), id, 1, []byte(`1`))
+	require.NoError(t, err)
+	require.False(t, kept)
+	require.Empty(t, frames())
+
+	// One that came to the table while the task was settling goes with the next sweep; a live one stays.
+	live, liveToken := s.claimed(run, "look")
+	require.Equal(t, "accepted", post(live, liveToken, `1`).ok(http.StatusAccepted).text("/progress/status"))
+	_, err = s.Kernel.DB.Pool.Exec(t.Context(), `
+		INSERT INTO progress (account_id, run_id, task_key, generation, frame, updated_at) VALUES ($1, $2, $3, 1, '1', now())`,
+		id.Account, id.Run, id.Key)
+	require.NoError(t, err)
+	require.NoError(t, s.Kernel.DB.Sweep(t.Context(), 100))
+	require.Equal(t, []string{live.TaskKey}, frames())
 }

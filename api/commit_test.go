@@ -258,6 +258,7 @@ func TestUnstorableResults(t *testing.T) {
 		"a lone surrogate":          `"content":"a\ud83db"`,
 		"one in a structure":        `"structured_content":["\ude00"]`,
 		"one in a title":            `"title":"\ud83d"`,
+		"two as keys":               `"structured_content":{"\ud83d":1,"\ud83e":2}`,
 		"a byte that is no text":    "\"content\":\"a\xffb\"",
 		"one in metadata":           "\"metadata\":{\"a\":\"\xff\"}",
 		"half an emoji":             "\"structured_content\":\"\xf0\x9f\x98\"",

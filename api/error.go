@@ -146,7 +146,7 @@ func noRoute(http.ResponseWriter, *http.Request) error {
 
 // wrongMethod refuses a method that the path does not have and says which it has.
 func wrongMethod(routes chi.Routes) handler {
-	methods := []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut}
+	methods := []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var allowed []string
 		for _, method := range methods {

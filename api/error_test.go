@@ -49,10 +49,10 @@ func TestOneErrorShape(t *testing.T) {
 
 	t.Run("another method", func(t *testing.T) {
 		a := d.send("DELETE", "/agent_api/v1/executors", "", "").refused(http.StatusMethodNotAllowed, toolpark.CodeMethodNotAllowed)
-		require.Equal(t, "GET", a.Header.Get("Allow"))
+		require.Equal(t, "GET, HEAD", a.Header.Get("Allow"))
 		d.send("BREW", "/nothing", "", "").refused(http.StatusNotFound, toolpark.CodeNotFound)
 		a = d.send("POST", "/healthz", "", "").refused(http.StatusMethodNotAllowed, toolpark.CodeMethodNotAllowed)
-		require.Equal(t, "GET", a.Header.Get("Allow"))
+		require.Equal(t, "GET, HEAD", a.Header.Get("Allow"))
 	})
 
 	t.Run("an unknown, repeated or broken query parameter", func(t *testing.T) {
@@ -121,7 +121,11 @@ func TestBodies(t *testing.T) {
 			put(`{"tools":[]}`, "Content-Type", mediaType).refused(http.StatusUnsupportedMediaType, toolpark.CodeUnsupportedMediaType)
 		}
 		put(`{"tools":[]}`, "Content-Encoding", "gzip").refused(http.StatusUnsupportedMediaType, toolpark.CodeUnsupportedMediaType)
-		put(`{"tools":[]}`, "Content-Type", "application/json; charset=utf-8").ok(http.StatusOK)
+		for _, mediaType := range []string{"application/json; charset=utf-8", "application/json; charset=Utf-8", `Application/JSON;charset="UTF-8"`} {
+			put(`{"tools":[]}`, "Content-Type", mediaType).ok(http.StatusOK)
+		}
+		put(`{"tools":[]}`, "Content-Encoding", "identity").ok(http.StatusOK)
+		put(`{"tools":[]}`, "Content-Encoding", "Identity").ok(http.StatusOK)
 	})
 
 	t.Run("too large", func(t *testing.T) {

@@ -90,8 +90,9 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		if strings.HasPrefix(pattern, "/executor/") {
 			bearer = b.Box.Token
 		}
-		require.Contains(t, bodies, method+" "+pattern, "a new route needs a request here")
-		for _, body := range bodies[method+" "+pattern] {
+		route := strings.Replace(method, http.MethodHead, http.MethodGet, 1) + " " + pattern
+		require.Contains(t, bodies, route, "a new route needs a request here")
+		for _, body := range bodies[route] {
 			for _, ref := range []runner.Ref{waiting, claimed} {
 				send := func(run, executor string) (int, string) {
 					path := strings.NewReplacer("{run}", run, "{task}", ref.TaskKey, "{number}", "1", "{executor}", executor).Replace(pattern)

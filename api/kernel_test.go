@@ -76,7 +76,7 @@ func entryOf(name, description, schema string) runner.Entry {
 	return e
 }
 
-// found are the callable names that a search found, in order.
+// found is what a search answers.
 type found struct {
 	Tools []struct {
 		Name       string         `json:"name"`
@@ -87,6 +87,7 @@ type found struct {
 	Truncated bool `json:"truncated"`
 }
 
+// names are the callable names that were found, in order.
 func (f found) names() []string {
 	names := []string{}
 	for _, t := range f.Tools {
@@ -519,6 +520,9 @@ func TestCancelingAToolCall(t *testing.T) {
 			return s.asAgent("GET", "/runs/"+run, "").text("/run/status") == string(toolpark.RunCanceled)
 		}, patience, patience/400)
 		events := strings.Join(compacted(s.events(run)), "\n")
+		for _, status := range []string{"dispatched", "canceled"} {
+			require.Contains(t, events, fmt.Sprintf(`task_status {"task_key":"r1t0-call-1","generation":1,"status":%q}`, status))
+		}
 		for number := 1; number <= 4; number++ {
 			require.Equal(t, 1, strings.Count(events, fmt.Sprintf(`round_settled {"round":%d}`, number)), events)
 		}

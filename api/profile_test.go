@@ -98,6 +98,9 @@ var declarationRefusals = map[string]struct {
 	"runner_tool_names of no list": {`{"runner_tool_names":"read"}`, toolpark.CodeValidationFailed, "/runner_tool_names"},
 	"runner_tool_names of numbers": {`{"runner_tool_names":["read",1]}`, toolpark.CodeValidationFailed, "/runner_tool_names/1"},
 
+	"U+0000 in a definition": {`{"tool_definitions":[{"type":"function","name":"f","description":"a\u0000"}]}`, toolpark.CodeValidationFailed, "/tool_definitions/0/description"},
+	"U+0000 in an import":    {`{"runner_tool_names":["a\u0000"]}`, toolpark.CodeValidationFailed, "/runner_tool_names/0"},
+
 	"an alias of nothing":             {`{"tool_definitions":[{"name":"Call","canonical":"tool_call"}]}`, toolpark.CodeAliasCanonicalUnknown, "/tool_definitions/0/canonical"},
 	"an alias of what is not live":    {`{"tool_definitions":[{"name":"Skill","canonical":"nexus.skill.load"}]}`, toolpark.CodeAliasCanonicalUnknown, "/tool_definitions/0/canonical"},
 	"an alias by another's name":      {`{"tool_definitions":[{"name":"ask","canonical":"nexus.tools.call"}]}`, toolpark.CodeAliasNameReserved, "/tool_definitions/0/name"},
@@ -158,8 +161,10 @@ func TestProfileRefusals(t *testing.T) {
 	}
 
 	t.Run("nothing callable needs no mode", func(t *testing.T) {
-		for _, configuration := range []string{`{}`, `{"tool_definitions":[],"kernel_tools":null,"runner_executor_public_ids":[]}`,
-			`{"runner_executor_public_ids":["01900000-0000-7000-8000-00000000000a"],"runner_tool_names":[]}`} {
+		for _, configuration := range []string{
+			`{}`, `{"tool_definitions":[],"kernel_tools":null,"runner_executor_public_ids":[]}`,
+			`{"runner_executor_public_ids":["01900000-0000-7000-8000-00000000000a"],"runner_tool_names":[]}`,
+		} {
 			s.profile(configuration).ok(http.StatusOK)
 		}
 	})

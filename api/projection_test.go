@@ -199,8 +199,10 @@ func TestWhatAModelIsOffered(t *testing.T) {
 			{"only a call", `,"kernel_tools":["nexus.tools.call"]`, []string{"read", "tool_call"}},
 			{"both", `,"kernel_tools":["nexus.tools.search","nexus.tools.call"]`, []string{"tool_call", "tool_search"}},
 			{"both, as aliases", `,"tool_definitions":[{"name":"Find","canonical":"nexus.tools.search"},{"name":"Go","canonical":"nexus.tools.call"}]`, []string{"Find", "Go"}},
-			{"both, one deferred", `,"kernel_tools":["nexus.tools.search"],"tool_definitions":[{"name":"Go","canonical":"nexus.tools.call","defer_loading":true}]`,
-				[]string{"Go", "read", "tool_search"}},
+			{
+				"both, one deferred", `,"kernel_tools":["nexus.tools.search"],"tool_definitions":[{"name":"Go","canonical":"nexus.tools.call","defer_loading":true}]`,
+				[]string{"Go", "read", "tool_search"},
+			},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				require.Equal(t, c.want, names(offered(create(imported+c.more), "format=responses")))
@@ -317,13 +319,10 @@ func TestWhatARoundWasOffered(t *testing.T) {
 	offered := func(query string) answer {
 		return s.asAgent("GET", "/runs/"+run+"/tools?"+query, "").ok(http.StatusOK)
 	}
-	for number, format := range []string{"", "chat_completions", "responses", "anthropic"} {
-		if format == "" {
-			continue
-		}
+	for i, format := range []string{"chat_completions", "responses", "anthropic"} {
 		was := offered("format=" + format)
 		post(`,"offered":"` + was.text("/projection_digest") + `"`).ok(http.StatusCreated)
-		kept := s.asAgent("GET", fmt.Sprintf("%s/%d/tools", rounds, number), "").ok(http.StatusOK)
+		kept := s.asAgent("GET", fmt.Sprintf("%s/%d/tools", rounds, i+1), "").ok(http.StatusOK)
 		require.Equal(t, format, kept.text("/format"))
 		require.Equal(t, was.text("/projection_digest"), kept.text("/projection_digest"))
 		require.Equal(t, string(was.raw("/tools")), string(kept.raw("/tools")), "byte for byte")

@@ -45,7 +45,10 @@ func TestEveryRouteKeepsToItsPlane(t *testing.T) {
 		}
 		path := parameter.ReplaceAllString(pattern, uuid.NewV7().String())
 		for _, bearer := range []string{"", wrong} {
-			d.sendBad(method, path, bearer, "").refused(http.StatusUnauthorized, toolpark.CodeUnauthorized)
+			a := d.sendBad(method, path, bearer, "").ok(http.StatusUnauthorized)
+			if method != http.MethodHead {
+				a.refused(http.StatusUnauthorized, toolpark.CodeUnauthorized)
+			}
 		}
 		guarded++
 		return nil
@@ -95,4 +98,40 @@ func TestEveryRouteServes(t *testing.T) {
 	works("POST", base+"/runs/"+s.run()+"/stop", s.Agent.Token, "")
 	works("POST", base+"/executor/shutdown", s.Box.Token, "")
 	require.Empty(t, s.Kernel.Coverage.Unserved(t))
+}
+
+// HEAD is GET without the body, wherever GET is no stream.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, readOnly("look"))
+	run := s.run()
+	ref, token := s.claimed(run, "look")
+	for _, c := range []struct{ path, bearer string }{
+		{"/healthz", ""},
+		{"/readyz", ""},
+		{"/metrics", ""},
+		{"/openapi.json", ""},
+		{base + "/executors?kind=runner&limit=1", s.Agent.Token},
+		{base + "/executors?no=such", s.Agent.Token},
+		{base + "/runs/" + run, s.Agent.Token},
+		{base + "/runs/" + uuid.NewV7().String(), s.Agent.Token},
+		{base + taskPath(ref) + "?wait_ms=10", s.Agent.Token},
+		{base + "/executor/inbox", s.Box.Token},
+		{inboxPath(ref, "claim"), s.Box.Token},
+	} {
+		whole, head := s.sendBad("GET", c.path, c.bearer, "", "Claim-Token", token), s.sendBad("HEAD", c.path, c.bearer, "", "Claim-Token", token)
+		require.Equal(t, whole.Status, head.Status, c.path)
+		require.Equal(t, whole.Header.Get("Content-Type"), head.Header.Get("Content-Type"), c.path)
+		require.NotEmpty(t, whole.Body, c.path)
+		require.Empty(t, head.Body, c.path)
+	}
+	for path, allow := range map[string]string{
+		"/executor/events":                "GET",
+		"/runs/" + run + "/events/stream": "GET",
+		"/executor/shutdown":              "POST",
+	} {
+		a := s.send("HEAD", base+path, "", "").ok(http.StatusMethodNotAllowed)
+		require.Equal(t, allow, a.Header.Get("Allow"), path)
+	}
+	s.send("HEAD", "/nothing", "", "").ok(http.StatusNotFound)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -37,6 +38,8 @@ type Worker struct {
 	// Connections is the size of the database pool. A local activity holds one connection, so there are
 	// as many slots: more would only wait for each other inside a workflow task.
 	Connections int
+
+	polling atomic.Bool // the queue is being polled
 }
 
 // Run works until ctx ends, then drains: steps under way finish, and open parks stay in the Temporal
@@ -65,8 +68,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := wk.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
+	w.polling.Store(true)
 	recovery := &recovery{worker: w}
 	recovery.run(working)
+	w.polling.Store(false)
 	wk.Stop()
 	if ctx.Err() != nil {
 		return nil

@@ -23,11 +23,7 @@ func TestAWorkerWaitsForTheServer(t *testing.T) {
 	y.open()
 	task := y.Unstarted(y.run, y.runner, "echo", time.Millisecond, 1)[0]
 
-	// Nothing listens at the worker's address yet.
-	reserved, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := reserved.Addr().String()
-	require.NoError(t, reserved.Close())
+	address := freeAddress(t) // where nothing listens yet
 	far := k.Another(t, func(c *kernel.Config) { c.Temporal.HostPort = address })
 	far.StartWorker() // fails the test if it ends by itself
 
@@ -52,19 +48,32 @@ func TestAWorkerDoesNotWaitForAnOperator(t *testing.T) {
 	require.ErrorContains(t, lost.Worker().Run(t.Context()), "no-such-namespace")
 }
 
-// forward passes connections at an address on to another one until the test ends.
-func forward(t *testing.T, address, to string) {
+// freeAddress is where nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	reserved, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, reserved.Close())
+	return reserved.Addr().String()
+}
+
+// forward passes connections at an address on to another one, until it is cut or the test ends.
+func forward(t *testing.T, address, to string) (cut func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
+	ctx, cut := context.WithCancel(t.Context())
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	pipe := func(in net.Conn) {
 		defer in.Close()
 		out, err := net.Dial("tcp", to)
 		if err != nil {
 			return
 		}
-		defer out.Close()
+		context.AfterFunc(ctx, func() {
+			_ = in.Close()
+			_ = out.Close()
+		})
 		go func() {
 			_, _ = io.Copy(out, in)
 			_ = out.Close()
@@ -82,4 +91,5 @@ func forward(t *testing.T, address, to string) {
 			}
 		}
 	}()
+	return cut
 }

@@ -83,15 +83,18 @@ func (c *Coverage) Unseen(t testing.TB) []string {
 	return unseen
 }
 
-// RequireRoutes fails the test unless the document describes exactly the routes of the tree. Path
-// parameters may have other names there.
+// RequireRoutes fails the test unless the document describes exactly the routes of the tree, where HEAD
+// goes wherever GET does, except to a stream. Path parameters may have other names there.
 func RequireRoutes(t testing.TB, tree chi.Routes) {
 	t.Helper()
 	doc, err := loadDocument()
 	require.NoError(t, err)
 	var documented, served []string
-	doc.eachOperation(func(method, path string, _ *openapi3.Operation) {
+	doc.eachOperation(func(method, path string, operation *openapi3.Operation) {
 		documented = append(documented, method+" "+anonymous(path))
+		if method == http.MethodGet && !streams(operation) {
+			documented = append(documented, http.MethodHead+" "+anonymous(path))
+		}
 	})
 	require.NoError(t, chi.Walk(tree, func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		served = append(served, method+" "+anonymous(strings.TrimSuffix(path, "/")))

@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -32,6 +33,26 @@ var loadDocument = sync.OnceValues(func() (document, error) {
 	}
 	return document{T: doc, router: router}, nil
 })
+
+// find looks a request up. HEAD goes wherever GET does, except to a stream.
+func (d document) find(r *http.Request) (*routers.Route, map[string]string, error) {
+	if r.Method != http.MethodHead {
+		return d.router.FindRoute(r)
+	}
+	get := *r
+	get.Method = http.MethodGet
+	route, params, err := d.router.FindRoute(&get)
+	if err == nil && streams(route.Operation) {
+		return nil, nil, routers.ErrMethodNotAllowed
+	}
+	return route, params, err
+}
+
+// streams tells whether an operation answers with a stream of events.
+func streams(operation *openapi3.Operation) bool {
+	ok := operation.Responses.Status(http.StatusOK)
+	return ok != nil && ok.Value.Content["text/event-stream"] != nil
+}
 
 // eachOperation visits every operation of the document.
 func (d document) eachOperation(visit func(method, path string, operation *openapi3.Operation)) {

@@ -129,6 +129,11 @@ type ListenConfig struct {
 	ShutdownTime time.Duration `env:"TOOLPARK_SHUTDOWN_TIME" default:"30s" help:"How long requests may take to finish at shutdown."`
 }
 
+// HealthConfig says where a worker answers whoever looks after it.
+type HealthConfig struct {
+	WorkerListen string `env:"TOOLPARK_WORKER_LISTEN" placeholder:"ADDRESS" help:"Address on which a worker answers GET /healthz and /readyz. Default: none."`
+}
+
 // ConfigCmd prints the settings in effect.
 type ConfigCmd struct {
 	DatabaseConfig `embed:""`
@@ -136,6 +141,7 @@ type ConfigCmd struct {
 	TemporalConfig `embed:""`
 	ClaimConfig    `embed:""`
 	ListenConfig   `embed:""`
+	HealthConfig   `embed:""`
 	LogConfig      `embed:""`
 }
 

@@ -218,7 +218,7 @@ func TestAPIStopsWithoutCuttingAnyoneOff(t *testing.T) {
 	stderr, err := command.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
-	base := "http://" + startedAt(t, stderr)
+	base := "http://" + addressOf(t, stderr, "api started")
 
 	get := func(path string) *http.Response {
 		t.Helper()
@@ -249,18 +249,37 @@ func TestAPIStopsWithoutCuttingAnyoneOff(t *testing.T) {
 	require.Less(t, time.Since(start), 10*time.Second)
 }
 
-// startedAt reads the log until the API says where it listens, and goes on reading behind.
-func startedAt(t *testing.T, log io.Reader) string {
+func TestAWorkerAnswersHealthChecks(t *testing.T) {
+	t.Parallel()
+	command := newCommand(t, []string{
+		"DATABASE_URL=" + devtest.Database(t), "TEMPORAL_ADDRESS=" + devtest.Temporal(t), "TOOLPARK_TASK_QUEUE=" + devtest.TaskQueue(t),
+	}, "worker", "--worker-listen", "127.0.0.1:0")
+	stderr, err := command.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	base := "http://" + addressOf(t, stderr, "worker answers health checks")
+	require.Eventually(t, func() bool {
+		response, err := http.Get(base + "/readyz")
+		require.NoError(t, err)
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}, 20*time.Second, 50*time.Millisecond)
+	require.NoError(t, command.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, command.Wait())
+}
+
+// addressOf reads the log until a process says where it listens, and goes on reading behind.
+func addressOf(t *testing.T, log io.Reader, message string) string {
 	t.Helper()
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
 		var line struct{ Msg, Address string }
-		if json.Unmarshal(lines.Bytes(), &line, json.MatchCaseInsensitiveNames(true)) == nil && line.Msg == "api started" {
+		if json.Unmarshal(lines.Bytes(), &line, json.MatchCaseInsensitiveNames(true)) == nil && line.Msg == message {
 			go func() { _, _ = io.Copy(io.Discard, log) }()
 			return line.Address
 		}
 	}
-	t.Fatal("the API did not start")
+	t.Fatalf("nothing logged %q", message)
 	return ""
 }
 

@@ -46,8 +46,27 @@ func Assemble(s Sources, defaultRunner *uuid.UUID, o Options, snapshot Snapshot)
 	if err := c.checkSize(s.grammar); err != nil {
 		return Context{}, err
 	}
+	if err := c.Environment.checkSize(); err != nil {
+		return Context{}, err
+	}
 	c.Skills, err = s.skills(tools, snapshot)
 	return c, err
+}
+
+// checkSize refuses machines that say too much of themselves, all together.
+func (e Environment) checkSize() error {
+	total := 0
+	for _, described := range [][]RunnerEnvironment{e.Executors, e.RunnerCandidates} {
+		for _, runner := range described {
+			total += len(runner.Environment)
+		}
+	}
+	if total > toolpark.MaxEnvironments {
+		return toolpark.Errorf(toolpark.CodeContentTooLarge,
+			"The environments of the selected runner, of the candidates and of the runners that routes name take %d bytes; they may have %d. Name fewer runners.",
+			total, toolpark.MaxEnvironments)
+	}
+	return nil
 }
 
 // checkSelected judges the default runner.
@@ -56,11 +75,11 @@ func (s Sources) checkSelected(runner *uuid.UUID, o Options, snapshot Snapshot) 
 		return nil
 	}
 	if (s.Imports || o.RequireCandidate) && !slices.Contains(s.Candidates, *runner) {
-		return toolpark.Errorf(toolpark.CodeRunnerNotDeclared, "the selected runner %s is not among runner_executor_public_ids (%s).",
+		return toolpark.Errorf(toolpark.CodeRunnerNotDeclared, "The selected runner %s is not among runner_executor_public_ids (%s).",
 			runner, toolpark.CodeRunnerNotDeclared).At(s.grammar.selected())
 	}
 	if _, ok := snapshot.Runners[*runner]; !ok {
-		return toolpark.Errorf(toolpark.CodeRunnerNotEligible, "the selected runner %s does not exist or may not be used (%s).",
+		return toolpark.Errorf(toolpark.CodeRunnerNotEligible, "The selected runner %s does not exist or may not be used (%s).",
 			runner, toolpark.CodeRunnerNotEligible).At(s.grammar.selected())
 	}
 	return nil

@@ -158,3 +158,32 @@ func TestAssembledDefinitionsAreBounded(t *testing.T) {
 	_, err := declaration.Assemble(configuration(t, bypass(entries...)).Sources, nil, declaration.Options{}, declaration.Snapshot{})
 	requireRefused(t, err, toolpark.CodeContentTooLarge, "/configuration/tool_definitions")
 }
+
+func TestMachinesAreBounded(t *testing.T) {
+	t.Parallel()
+	candidates := func(n int) string {
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = fmt.Sprintf(`"01900000-0000-7000-8000-%012x"`, i)
+		}
+		return `"runner_executor_public_ids":[` + strings.Join(ids, ",") + `],`
+	}
+	_, err := declaration.ParseConfiguration(with(candidates(toolpark.MaxCandidates)))
+	require.NoError(t, err)
+	_, err = declaration.ParseConfiguration(with(candidates(toolpark.MaxCandidates + 1)))
+	e := refusalOf(t, err)
+	require.Equal(t, toolpark.CodeValidationFailed, e.Code)
+	require.Equal(t, "/configuration/runner_executor_public_ids", e.Details["pointer"])
+
+	// As large as an announcement allows, so that nine are too many and eight are not.
+	large := declaration.Snapshot{Runners: map[uuid.UUID]declaration.Runner{}}
+	environment := jsontext.Value(`{"os":"` + strings.Repeat("x", toolpark.MaxEnvironment-9) + `"}`)
+	for i := range 9 {
+		large.Runners[uuid.MustParse(fmt.Sprintf("01900000-0000-7000-8000-%012x", i))] = declaration.Runner{Environment: environment}
+	}
+	sources := func(n int) declaration.Sources { return configuration(t, with(candidates(n))).Sources }
+	_, err = declaration.Assemble(sources(8), nil, declaration.Options{}, large)
+	require.NoError(t, err)
+	_, err = declaration.Assemble(sources(9), nil, declaration.Options{}, large)
+	require.Equal(t, toolpark.CodeContentTooLarge, refusalOf(t, err).Code)
+}

@@ -71,7 +71,7 @@ func openConfiguration(raw jsontext.Value) (object, error) {
 	o, ok := openObject(raw, root, &problems)
 	if !ok {
 		return o, toolpark.Errorf(toolpark.CodeParameterMissing,
-			"configuration must be an object; leave it out for an empty one.").At(string(root))
+			"configuration must be an object; send {} for an empty one, or leave it out for the profile's.").At(string(root))
 	}
 	return o, nil
 }
@@ -153,6 +153,9 @@ func (g grammar) candidates(value jsontext.Value) ([]uuid.UUID, error) {
 	texts, err := g.texts(field, value)
 	if err != nil {
 		return nil, err
+	}
+	if len(texts) > toolpark.MaxCandidates {
+		return nil, invalid(g.at(field), "has %d entries; it may have %d", len(texts), toolpark.MaxCandidates)
 	}
 	ids := make([]uuid.UUID, len(texts))
 	first := make(map[uuid.UUID]int, len(texts))

@@ -30,12 +30,13 @@ type block struct {
 	upload uuid.UUID // what a resource link names
 }
 
-// parseContent reads the content field: a string, or a list of blocks. A string is one text block.
-func parseContent(content jsontext.Value) ([]block, error) {
+// parseContent reads the content field: a string, or a list of blocks. A string is one text block. sent is the
+// field before it was made readable.
+func parseContent(content, sent jsontext.Value) ([]block, error) {
 	if content == nil {
 		return nil, nil
 	}
-	if err := checkJSON(toolpark.CodeInvalidContent, "content", content); err != nil {
+	if err := checkJSON(toolpark.CodeInvalidContent, "content", sent); err != nil {
 		return nil, err
 	}
 	switch content.Kind() {
@@ -72,7 +73,7 @@ func parseBlock(i int, raw jsontext.Value) (block, error) {
 		return block{}, invalidContent(place, "must be an object").At(pointer)
 	}
 	var fields map[string]jsontext.Value
-	if err := json.Unmarshal(raw, &fields); err != nil {
+	if err := json.Unmarshal(raw, &fields, jsontext.AllowDuplicateNames(true)); err != nil {
 		return block{}, invalidContent(place, "cannot be read").At(pointer).Because(err)
 	}
 	r := fieldReader{fields: fields, place: place, pointer: jsontext.Pointer(pointer)}

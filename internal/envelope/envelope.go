@@ -44,7 +44,7 @@ type Report struct {
 // Fields, then storability: a report that could be repaired and sent again never ends its call.
 func Parse(fields Fields) (Report, error) {
 	var report Report
-	blocks, err := judge(fields.readable(), &report)
+	blocks, err := judge(fields.readable(), fields, &report)
 	if err != nil {
 		return Report{}, err
 	}
@@ -57,16 +57,17 @@ func Parse(fields Fields) (Report, error) {
 	return report, nil
 }
 
-// judge reads each field by its grammar and returns the content's blocks.
-func judge(fields Fields, report *Report) ([]block, error) {
+// judge reads each field by its grammar and returns the content's blocks. Keys that became alike when they were
+// made readable are told apart in what was sent.
+func judge(fields, sent Fields, report *Report) ([]block, error) {
 	if err := checkSize(fields.Content, fields.StructuredContent); err != nil {
 		return nil, err
 	}
-	blocks, err := parseContent(fields.Content)
+	blocks, err := parseContent(fields.Content, sent.Content)
 	if err != nil {
 		return nil, err
 	}
-	if report.StructuredContent, err = parseStructured(fields.StructuredContent); err != nil {
+	if report.StructuredContent, err = parseStructured(fields.StructuredContent, sent.StructuredContent); err != nil {
 		return nil, err
 	}
 	if err := checkResultType(fields.ResultType); err != nil {
@@ -81,7 +82,7 @@ func judge(fields Fields, report *Report) ([]block, error) {
 	if report.Title, err = parseTitle(fields.Title); err != nil {
 		return nil, err
 	}
-	if report.Metadata, err = parseMetadata(fields.Metadata); err != nil {
+	if report.Metadata, err = parseMetadata(fields.Metadata, sent.Metadata); err != nil {
 		return nil, err
 	}
 	return blocks, nil

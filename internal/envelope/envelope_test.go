@@ -309,6 +309,11 @@ func TestUnstorableText(t *testing.T) {
 		{"structured_content", `{"a":["\u0000"]}`, "/structured_content/a/0"},
 		{"structured_content", `{"k\u0000":1}`, "/structured_content/k\uFFFD"},
 		{"structured_content", `"\ud800"`, "/structured_content"},
+		{"structured_content", `{"\ud800":1,"\ud801":2}`, "/structured_content/\uFFFD"},
+		{"structured_content", `{"a":[{"?":0,"\udc00b":1,"\udc01b":2}]}`, "/structured_content/a/0/\uFFFDb"},
+		{"structured_content", "{\"\xff\":1,\"\xfe\":2}", "/structured_content/\uFFFD"},
+		{"content", `[{"type":"text","text":"a","_meta":{"\ud800":1,"\ud801":2}}]`, "/content/0/_meta/\uFFFD"},
+		{"metadata", `{"\ud800":1,"\ud801":2,"?":3}`, "/metadata/\uFFFD"},
 		{"title", `"a\u0000"`, "/title"},
 		{"title", `"` + strings.Repeat("\xff", 200) + `"`, "/title"},
 		{"metadata", `{"checkpoint":"\u0000"}`, "/metadata/checkpoint"},
@@ -332,6 +337,9 @@ func TestGrammarIsJudgedBeforeStorability(t *testing.T) {
 		},
 		string(toolpark.CodeInvalidStructuredContent): {
 			StructuredContent: jsontext.Value(`["\ud800",1e9999]`),
+		},
+		string(toolpark.CodeInvalidMetadata): {
+			Metadata: jsontext.Value(`{"\ud800":1,"\ud800":2}`),
 		},
 		string(toolpark.CodeInvalidContent): {
 			Content: jsontext.Value("[{\"type\":\"text\",\"text\":\"\xff\"},null]"),

@@ -14,7 +14,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`"text"`, `" "`, `[]`, `[{"type":"text","text":"a"},{"type":"text","text":"b"}]`, `"\ud83d"`, `"a\u0000"`,
 		`[{"type":"resource_link","uri":"nexus://uploads/01900000-0000-7000-8000-000000000051","name":"a","size":1}]`,
-		`{"a":1,"a":2}`, `1e9999`, "\"\xff\"", `[[[[`, `null`,
+		`{"a":1,"a":2}`, `{"\ud800":1,"\ud801":2}`, `1e9999`, "\"\xff\"", `[[[[`, `null`,
 	} {
 		f.Add([]byte(seed), []byte(seed), []byte(seed))
 	}

@@ -10,7 +10,7 @@ import (
 // Output is the text projection of stored content: what a model reads of it. Nil, a blank result,
 // projects the empty string.
 func Output(content jsontext.Value) (string, error) {
-	blocks, err := parseContent(content)
+	blocks, err := parseContent(content, content)
 	if err != nil {
 		return "", fmt.Errorf("read stored content: %w", err) // not as a refusal: the reader sent nothing
 	}

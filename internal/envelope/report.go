@@ -10,8 +10,8 @@ import (
 )
 
 // checkJSON refuses a value whose numbers, nesting or repeated keys are beyond what any JSON may have.
-func checkJSON(code toolpark.Code, field string, value jsontext.Value) error {
-	problem := strictjson.Value(value)
+func checkJSON(code toolpark.Code, field string, sent jsontext.Value) error {
+	problem := strictjson.Shape(sent)
 	if problem == nil {
 		return nil
 	}
@@ -19,11 +19,11 @@ func checkJSON(code toolpark.Code, field string, value jsontext.Value) error {
 	return toolpark.Errorf(code, "%s cannot be taken: %s.", field, problem).At(problem.Pointer)
 }
 
-func parseStructured(value jsontext.Value) (jsontext.Value, error) {
+func parseStructured(value, sent jsontext.Value) (jsontext.Value, error) {
 	if value == nil {
 		return nil, nil
 	}
-	return value, checkJSON(toolpark.CodeInvalidStructuredContent, "structured_content", value)
+	return value, checkJSON(toolpark.CodeInvalidStructuredContent, "structured_content", sent)
 }
 
 // checkSize bounds content and structured_content together, as they were sent. It comes before
@@ -98,7 +98,7 @@ func invalidTitle(reason string) error {
 	return toolpark.Errorf(toolpark.CodeInvalidTitle, "title %s.", reason).At("/title")
 }
 
-func parseMetadata(value jsontext.Value) (jsontext.Value, error) {
+func parseMetadata(value, sent jsontext.Value) (jsontext.Value, error) {
 	if value == nil {
 		return nil, nil
 	}
@@ -109,5 +109,5 @@ func parseMetadata(value jsontext.Value) (jsontext.Value, error) {
 		return nil, toolpark.Errorf(toolpark.CodeMetadataTooLarge,
 			"metadata takes %d bytes; a result's may have %d.", size, toolpark.MaxMetadata).At("/metadata")
 	}
-	return value, checkJSON(toolpark.CodeInvalidMetadata, "metadata", value)
+	return value, checkJSON(toolpark.CodeInvalidMetadata, "metadata", sent)
 }

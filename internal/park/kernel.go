@@ -86,13 +86,13 @@ func failed(key, detail string) *postgres.Outcome {
 
 func search(frozen *declaration.Context, input jsontext.Value) (evaluation, error) {
 	var in struct {
-		Query string `json:"query"`
-		Limit int    `json:"limit"`
+		Query string  `json:"query"`
+		Limit float64 `json:"limit"` // a whole number, but perhaps spelled 5.0 or 5e0
 	}
 	if err := json.Unmarshal(input, &in); err != nil { // the input matched the schema
 		return evaluation{outcome: failed(toolpark.ErrInvalidToolInput, err.Error())}, nil
 	}
-	found, err := frozen.Search(in.Query, in.Limit)
+	found, err := frozen.Search(in.Query, int(in.Limit))
 	if errors.Is(err, declaration.ErrBlankQuery) {
 		o := said(err.Error())
 		o.IsError = true

@@ -69,11 +69,13 @@ func Extend(tx *Tx, task *LockedTask, deadline time.Time) {
 }
 
 // Progress keeps the last frame of a live claim. It tells whether the frame was kept: frames that come
-// faster than the interval are dropped.
+// faster than the interval, or after the task has settled, are dropped.
 func (db *DB) Progress(ctx context.Context, id toolpark.TaskID, generation int, frame []byte) (bool, error) {
 	tag, err := db.Pool.Exec(ctx, `
 		INSERT INTO progress AS p (account_id, run_id, task_key, generation, frame, updated_at)
-		VALUES ($1, $2, $3, $4, $5, clock_timestamp())
+		SELECT t.account_id, t.run_id, t.key, t.generation, $5::json, clock_timestamp()
+		FROM tasks t
+		WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3 AND t.generation = $4 AND t.settled_at IS NULL
 		ON CONFLICT (run_id, task_key) DO UPDATE
 		SET generation = excluded.generation, frame = excluded.frame, updated_at = excluded.updated_at
 		WHERE p.updated_at <= excluded.updated_at - $6::interval`,

@@ -79,7 +79,7 @@ func (db *DB) OpenRuns(ctx context.Context, ids []uuid.UUID) ([]RunRef, error) {
 }
 
 // Sweep deletes what has outlived its use, a bounded number of rows at a time: Idempotency-Keys and
-// refusals of a day ago.
+// refusals of a day ago, and frames that came while their task was settling.
 func (db *DB) Sweep(ctx context.Context, limit int) error {
 	batch := &pgx.Batch{}
 	batch.Queue(`
@@ -90,5 +90,10 @@ func (db *DB) Sweep(ctx context.Context, limit int) error {
 		DELETE FROM runs WHERE id IN (
 			SELECT id FROM runs WHERE status = 'refused' AND ended_at < now() - $1::interval LIMIT $2)`,
 		toolpark.RefusedRunTTL, limit)
+	batch.Queue(`
+		DELETE FROM progress WHERE ctid IN (
+			SELECT p.ctid FROM progress p
+			WHERE NOT EXISTS (SELECT FROM tasks t WHERE t.run_id = p.run_id AND t.key = p.task_key AND t.settled_at IS NULL)
+			LIMIT $1)`, limit)
 	return mapError(db.Pool.SendBatch(ctx, batch).Close(), "sweep")
 }

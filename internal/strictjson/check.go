@@ -15,7 +15,7 @@ import (
 // values it names are only passed over: they need to be no better than the decoder needs to find
 // their end, and their reader judges them by [Value].
 func Check(data []byte, exempt ...string) error {
-	p := scan(data, toolpark.MaxJSONDepth, exempt)
+	p := newScanner(data, toolpark.MaxJSONDepth, exempt...).scan()
 	if p == nil {
 		return nil
 	}
@@ -24,7 +24,15 @@ func Check(data []byte, exempt ...string) error {
 }
 
 // Value judges one value by the rules of [Check] and returns the first problem, or nil.
-func Value(v jsontext.Value) *Problem { return scan(v, toolpark.MaxJSONDepth, nil) }
+func Value(v jsontext.Value) *Problem { return newScanner(v, toolpark.MaxJSONDepth).scan() }
+
+// Shape is [Value] for all but text, which [Unstorable] judges: a string or a key that is not Unicode passes,
+// and such keys are one only when they are written alike.
+func Shape(v jsontext.Value) *Problem {
+	s := newScanner(v, toolpark.MaxJSONDepth)
+	s.anyText = true
+	return s.scan()
+}
 
 // ValueWithin is [Value] with another bound on nesting, at most the decoder's own 10 000.
-func ValueWithin(v jsontext.Value, depth int) *Problem { return scan(v, depth, nil) }
+func ValueWithin(v jsontext.Value, depth int) *Problem { return newScanner(v, depth).scan() }

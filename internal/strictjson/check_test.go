@@ -159,6 +159,26 @@ func TestValueReturnsTheProblem(t *testing.T) {
 	require.NotNil(t, strictjson.ValueWithin(jsontext.Value(nested(65)), 64))
 }
 
+func TestShapeLeavesTextAside(t *testing.T) {
+	t.Parallel()
+	for _, fine := range []string{
+		`"\ud83d"`, "[\"\xff\"]", `{"\ud83d":1,"\ud83e":2}`, "{\"\xff\":1,\"\xfe\":2,\"\uFFFD\":3}", `{"\"\\ud83d\"":1,"\ud83d":2}`,
+	} {
+		require.Nil(t, strictjson.Shape(jsontext.Value(fine)), fine)
+	}
+	for bad, pointer := range map[string]string{
+		`{"a":1,"\u0061":2}`:      "/a",
+		`{"\ud83d":1,"\ud83d":2}`: "/\uFFFD",
+		`{"\ud83d":[1e1001]}`:     "/\uFFFD/0",
+		`["\ud83d",[1,2]`:         "",
+		nested(129):               strings.Repeat("/0", 128),
+	} {
+		problem := strictjson.Shape(jsontext.Value(bad))
+		require.NotNil(t, problem, bad)
+		require.Equal(t, pointer, problem.Pointer, bad)
+	}
+}
+
 // What is accepted must read the same in a second, strict decoder.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,"x\u0041"],"b":{}}`, `{"a":1,"a":2}`, `"\ud83d"`, "\"\xff\"", `1e1001`, `[[[`} {

@@ -19,11 +19,12 @@ func newLaxDecoder(data []byte) *jsontext.Decoder {
 
 // scanner walks the tokens of one text. It never recurses: its stack is bounded by depth.
 type scanner struct {
-	data   []byte
-	dec    *jsontext.Decoder
-	depth  int
-	exempt [][]string
-	stack  []container
+	data    []byte
+	dec     *jsontext.Decoder
+	depth   int
+	anyText bool // strings and keys need not be Unicode
+	exempt  [][]string
+	stack   []container
 }
 
 // container is an open object or array.
@@ -34,12 +35,16 @@ type container struct {
 	index  int    // of the element being read
 }
 
-// scan returns the first problem of data. It is linear in the size of data.
-func scan(data []byte, depth int, exempt []string) *Problem {
-	s := scanner{data: data, dec: newLaxDecoder(data), depth: depth}
+func newScanner(data []byte, depth int, exempt ...string) *scanner {
+	s := &scanner{data: data, dec: newLaxDecoder(data), depth: depth}
 	for _, pattern := range exempt {
 		s.exempt = append(s.exempt, strings.Split(strings.TrimPrefix(pattern, "/"), "/"))
 	}
+	return s
+}
+
+// scan returns the first problem of the text. It is linear in the text's size.
+func (s *scanner) scan() *Problem {
 	for {
 		if p := s.step(); p != nil {
 			return p
@@ -49,9 +54,9 @@ func scan(data []byte, depth int, exempt []string) *Problem {
 		}
 	}
 	end := int(s.dec.InputOffset())
-	rest := bytes.TrimLeft(data[end:], " \t\r\n")
+	rest := bytes.TrimLeft(s.data[end:], " \t\r\n")
 	if len(rest) > 0 {
-		return problemAt("", int64(len(data)-len(rest)), "there is text after the JSON value")
+		return problemAt("", int64(len(s.data)-len(rest)), "there is text after the JSON value")
 	}
 	return nil
 }
@@ -96,7 +101,9 @@ func (s *scanner) step() *Problem {
 	var reason string
 	switch kind {
 	case '"':
-		reason = flawOf(raw).reason()
+		if !s.anyText {
+			reason = flawOf(raw).reason()
+		}
 	case '0':
 		reason = numberFlaw(raw)
 	}
@@ -112,11 +119,15 @@ func (s *scanner) name() *Problem {
 	if err != nil {
 		return grammarProblem(err, len(s.data))
 	}
-	if reason := flawOf(raw).reason(); reason != "" {
+	top := &s.stack[len(s.stack)-1]
+	switch reason := flawOf(raw).reason(); {
+	case reason == "":
+		top.name = unquote(raw)
+	case s.anyText:
+		top.name = "\xff" + string(raw) // as written; no name of Unicode begins like this
+	default:
 		return s.problem(len(raw), reason+" in a key")
 	}
-	top := &s.stack[len(s.stack)-1]
-	top.name = unquote(raw)
 	if !top.names.add(top.name) {
 		return s.problem(len(raw), "the key is there twice")
 	}
