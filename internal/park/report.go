@@ -65,9 +65,9 @@ func parseReport(fields envelope.Fields) (envelope.Report, error) {
 // child came to.
 func (p *Park) reporter(ctx context.Context, tx *postgres.Tx) (Report, *error) {
 	failed := new(error)
-	again := func(err error) (postgres.Outcome, *toolpark.Error) {
+	again := func(err error) *toolpark.Error {
 		*failed = err // the database, not the report: the whole step is tried again
-		return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeUnavailable, "try again").Because(err)
+		return toolpark.Errorf(toolpark.CodeUnavailable, "try again").Because(err)
 	}
 	return func(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error) {
 		if in.Kind == toolpark.InputChild {
@@ -75,7 +75,7 @@ func (p *Park) reporter(ctx context.Context, tx *postgres.Tx) (Report, *error) {
 			id.Key = childKey(task)
 			o, err := postgres.ChildOutcome(ctx, tx, id)
 			if err != nil {
-				return again(err)
+				return postgres.Outcome{}, again(err)
 			}
 			return o, nil
 		}
@@ -92,7 +92,7 @@ func (p *Park) reporter(ctx context.Context, tx *postgres.Tx) (Report, *error) {
 		}
 		output, err := p.outputSchema(ctx, tx, task)
 		if err != nil {
-			return again(err)
+			return postgres.Outcome{}, again(err)
 		}
 		return outcome(r, output), nil
 	}, failed
