@@ -20,14 +20,14 @@ func TestCommandsDoNotSeeTheRunnersBearer(t *testing.T) {
 	}
 	account := kerneltest.Start(t).Account()
 	box := account.Runner("box")
-	dir, err := os.MkdirTemp("", "toolpark-runner-") // where a user without rights can use it, unlike t.TempDir
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	dir := t.TempDir() // which a user without rights shall use
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 	require.NoError(t, os.Chmod(dir, 0o777))
+	served := filepath.Join(dir, "served")
+	require.NoError(t, os.Mkdir(served, 0o755))
 
 	runner := newCommand(t, []string{"TOOLPARK_URL=" + account.URL, "TOOLPARK_EXECUTOR_TOKEN=" + box.Token},
-		"runner", "--dir="+dir, "--state="+dir+"-state")
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir+"-state")) })
+		"runner", "--dir="+served, "--state="+filepath.Join(dir, "state"))
 	if os.Getuid() == 0 { // whose commands may read every process
 		binary := filepath.Join(dir, "toolpark")
 		require.NoError(t, exec.CommandContext(t.Context(), "cp", runner.Path, binary).Run())
@@ -36,12 +36,12 @@ func TestCommandsDoNotSeeTheRunnersBearer(t *testing.T) {
 	}
 	require.NoError(t, runner.Start())
 	t.Cleanup(func() { _ = runner.Wait() }) // it ends with the test's context
-	b := &terminal{t: t, dir: dir, call: CallCmd{URL: account.URL, Token: account.Agent.Token, Runner: box.ID.String()}}
+	b := &terminal{t: t, dir: served, call: CallCmd{URL: account.URL, Token: account.Agent.Token, Runner: box.ID.String()}}
 	announced(account, box)
 
 	out, failed := b.one("bash", `{"command":"tr '\\0' '\\n' < /proc/$PPID/cmdline; cat /proc/$PPID/environ"}`)
 	require.ErrorContains(t, failed, "completed with an error")
-	require.Contains(t, out, "--dir="+dir, "it is the runner that the command looks at")
+	require.Contains(t, out, "--dir="+served, "it is the runner that the command looks at")
 	require.Contains(t, out, "environ: Permission denied")
 	require.NotContains(t, out, box.Token)
 }

@@ -42,7 +42,7 @@ func (c *WorkerCmd) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer health.Close()
+		defer func() { _ = health.Close() }()
 	}
 	return w.Run(ctx)
 }

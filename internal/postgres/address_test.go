@@ -93,7 +93,7 @@ func TestEligibility(t *testing.T) {
 				eligible[id] = names[id]
 			}
 			for route, served := range addresses.Routes {
-				require.Equal(t, route, postgres.Route{ExecutorID: served.ExecutorID, Name: served.Name})
+				require.Equal(t, postgres.Route{ExecutorID: served.ExecutorID, Name: served.Name}, route)
 				routed[route.ExecutorID] = served.DisplayName
 			}
 			require.Equal(t, test.want, named(eligible))

@@ -46,9 +46,8 @@ func TestCommandsCannotReadAHiddenRunner(t *testing.T) {
 // forNobody is this test binary, and a directory, where a user without rights can use them.
 func forNobody(t *testing.T) (binary, dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "toolpark-sandbox-")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	dir = t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 	require.NoError(t, os.Chmod(dir, 0o777))
 	self, err := os.Executable()
 	require.NoError(t, err)
