@@ -189,13 +189,6 @@ func TestToolsOfMCPServers(t *testing.T) {
 		bad, reason string // an input that the schema refuses, and why
 	}{
 		{
-			list: "notion-mcp-server-2.5.2",
-			find: "move page", found: []string{"API-move-page"},
-			call: "API-move-page", input: `{"page_id":"b55c9c91-384d-452b-81db-d1ef79372b75","parent":{"type":"page_id","page_id":"0"}}`,
-			text: `{"object":"page"}`,
-			bad:  `{"page_id":"b55c9c91-384d-452b-81db-d1ef79372b75","parent":{"type":"block_id"}}`, reason: "/parent",
-		},
-		{
 			list: "server-everything-2026.8.31",
 			find: "sampling", found: []string{"trigger-sampling-request", "trigger-sampling-request-async"},
 			call: "get-structured-content", input: `{"location":"New York"}`,

@@ -15,9 +15,7 @@ const (
 	minServerMinor = 29
 )
 
-var (
-	serverVersion = regexp.MustCompile(`Server (\d+)\.(\d+)`)
-)
+var serverVersion = regexp.MustCompile(`Server (\d+)\.(\d+)`)
 
 // errNoCLI says how to get the CLI where the source tree is not at hand.
 var errNoCLI = errors.New(`no Temporal server: this is not Toolpark's source tree, so the CLI cannot be built. Do one of these:
