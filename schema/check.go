@@ -31,13 +31,14 @@ func (s *Schema) CheckWithin(instance jsontext.Value, budget *Budget) []Complain
 	if err != nil {
 		return []Complaint{{Reason: "the value is not JSON"}}
 	}
-	allowed := max(budget.left, fairSteps)
-	m := meter{programs: s.programs, left: allowed}
-	if !m.apply(s.compiled, value) {
-		budget.left -= budget.left / 8 // counting is cheaper than checking, but not free
+	allowed := budget.allowance(len(instance))
+	m := meter{programs: s.programs, refAlone: s.refAlone, left: allowed}
+	m.apply(s.compiled, value)
+	if m.stopped() {
+		budget.take(allowed / 8) // counting is cheaper than checking, but not free
 		return []Complaint{{Reason: "checking this value takes too many steps; send a smaller or flatter one"}}
 	}
-	budget.left = max(0, budget.left-(allowed-m.left))
+	budget.take(allowed - m.left)
 	result, err := s.evaluate(value)
 	if err != nil {
 		return []Complaint{{Reason: "the schema cannot be applied to this value"}}

@@ -22,28 +22,30 @@ const (
 
 // complaints are the innermost errors of a result.
 func complaints(result *jsonschema.EvaluationResult, value any) []Complaint {
-	var found []Complaint
-	collect(result, "", value, &found)
-	if len(found) == 0 {
-		found = []Complaint{{Reason: "the value does not match its schema"}}
+	var c collector
+	c.collect(result, "", value)
+	if len(c.kept) == 0 {
+		return []Complaint{{Reason: "the value does not match its schema"}}
 	}
-	slices.SortFunc(found, func(a, b Complaint) int {
-		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Reason, b.Reason))
-	})
-	found = slices.Compact(found)
-	return found[:min(len(found), toolpark.MaxSchemaComplaints)]
+	return c.kept
+}
+
+// collector keeps the first complaints, in their order, of however many there are.
+type collector struct {
+	kept []Complaint
+	seen int
 }
 
 // collect adds the errors of a result that has no failed part to blame, and goes into those parts.
-func collect(result *jsonschema.EvaluationResult, at jsontext.Pointer, value any, found *[]Complaint) {
-	before := len(*found)
+func (c *collector) collect(result *jsonschema.EvaluationResult, at jsontext.Pointer, value any) {
+	before := c.seen
 	for _, part := range result.Details {
 		if part.IsValid() || !blames(result, part) {
 			continue
 		}
 		below, inside, there := step(part, at, value)
 		if there {
-			collect(part, below, inside, found)
+			c.collect(bare(part), below, inside)
 		}
 	}
 	var vague []*jsonschema.EvaluationError
@@ -52,20 +54,30 @@ func collect(result *jsonschema.EvaluationResult, at jsontext.Pointer, value any
 			vague = append(vague, e)
 			continue
 		}
-		*found = append(*found, complaint(e, at, result.EvaluationPath))
+		c.add(at, e, result.EvaluationPath)
 	}
-	if len(*found) > before {
+	if c.seen > before {
 		return
 	}
 	for _, e := range vague { // better than nothing
-		*found = append(*found, complaint(e, at, result.EvaluationPath))
+		c.add(at, e, result.EvaluationPath)
 	}
 }
 
-func complaint(e *jsonschema.EvaluationError, at jsontext.Pointer, path string) Complaint {
-	return Complaint{
-		Pointer: strictjson.CutString(string(at), maxPointer),
-		Reason:  strictjson.CutString(reason(e, path), maxReason),
+func (c *collector) add(at jsontext.Pointer, e *jsonschema.EvaluationError, path string) {
+	c.seen++
+	pointer := strictjson.CutString(string(at), maxPointer)
+	full := len(c.kept) == toolpark.MaxSchemaComplaints
+	if full && pointer > c.kept[len(c.kept)-1].Pointer {
+		return
+	}
+	complaint := Complaint{Pointer: pointer, Reason: strictjson.CutString(reason(e, path), maxReason)}
+	i, known := slices.BinarySearchFunc(c.kept, complaint, func(a, b Complaint) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Reason, b.Reason))
+	})
+	if !known {
+		c.kept = slices.Insert(c.kept, i, complaint)
+		c.kept = c.kept[:min(len(c.kept), toolpark.MaxSchemaComplaints)]
 	}
 }
 
@@ -91,6 +103,14 @@ func blames(result, part *jsonschema.EvaluationResult) bool {
 		}
 	}
 	return true
+}
+
+// bare is the result behind the two negations that the copy has around what unevaluatedItems asks for.
+func bare(part *jsonschema.EvaluationResult) *jsonschema.EvaluationResult {
+	if strings.HasPrefix(part.EvaluationPath, "/unevaluatedItems/") {
+		return part.Details[0].Details[0]
+	}
+	return part
 }
 
 // step finds the pointer and the value of a part. The library writes one raw name for a step, without
@@ -142,7 +162,7 @@ func reason(e *jsonschema.EvaluationError, path string) string {
 	return e.Error()
 }
 
-// printed writes values as JSON, as many as a reason may show.
+// printed writes values as JSON, as many as a reason may show, and … for one that is too long for it.
 func printed(values ...any) string {
 	var out strings.Builder
 	enc := stdjson.NewEncoder(&out)
@@ -154,7 +174,9 @@ func printed(values ...any) string {
 		if i > 0 {
 			out.WriteString(", ")
 		}
-		if err := enc.Encode(value); err != nil {
+		if weight(value, maxReason) > maxReason {
+			out.WriteString("…")
+		} else if err := enc.Encode(value); err != nil {
 			return "a value of the schema"
 		}
 	}

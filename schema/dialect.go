@@ -30,7 +30,7 @@ func here(s shape) keyword { return keyword{shape: s, decides: true, inPlace: tr
 var draft4 = dialect{
 	uri: jsonschema.Draft4, id: "id", refAlone: true, anchorID: true,
 	keywords: map[string]keyword{
-		"id": rule(text), "$schema": note(text), "$ref": here(reference),
+		"id": note(text), "$schema": note(text), "$ref": here(reference),
 		"title": note(text), "description": note(text), "default": note(anything), "format": note(text),
 		"definitions": rule(schemaMap), "$defs": rule(schemaMap),
 		"type": rule(typeNames), "enum": rule(enumeration),
@@ -47,7 +47,7 @@ var draft4 = dialect{
 }
 
 var draft6 = draft4.next(jsonschema.Draft6, map[string]keyword{
-	"$id": rule(text), "const": rule(anything), "contains": rule(schemaShape), "propertyNames": rule(schemaShape),
+	"$id": note(text), "const": rule(anything), "contains": rule(schemaShape), "propertyNames": rule(schemaShape),
 	"examples": note(array), "exclusiveMaximum": rule(number), "exclusiveMinimum": rule(number),
 }, "id")
 
@@ -58,16 +58,16 @@ var draft7 = draft6.next(jsonschema.Draft7, map[string]keyword{
 })
 
 var draft201909 = draft7.next(jsonschema.Draft201909, map[string]keyword{
-	"$anchor": rule(anchor), "$recursiveRef": here(reference), "$recursiveAnchor": rule(boolean), "$vocabulary": note(booleanMap),
+	"$anchor": note(anchor), "$recursiveRef": here(reference), "$recursiveAnchor": note(boolean), "$vocabulary": note(booleanMap),
 	"dependentSchemas": here(schemaMap), "dependentRequired": rule(nameLists),
 	"unevaluatedItems": rule(schemaShape), "unevaluatedProperties": rule(schemaShape),
 	"minContains": rule(count), "maxContains": rule(count),
 	"contentSchema": note(schemaShape), "deprecated": note(boolean),
-}, "dependencies")
+}) // "dependencies" is gone by its letter; the metaschemas still describe it, and authors still mean it
 
 var draft202012 = draft201909.next(jsonschema.Draft202012, map[string]keyword{
 	"prefixItems": rule(schemaList), "items": rule(schemaShape),
-	"$dynamicRef": here(reference), "$dynamicAnchor": rule(anchor),
+	"$dynamicRef": here(reference), "$dynamicAnchor": note(anchor),
 }, "additionalItems", "$recursiveRef", "$recursiveAnchor")
 
 // next is the dialect that followed d: with some keywords added or changed, and some gone.

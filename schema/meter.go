@@ -7,74 +7,83 @@ import (
 	jsonschema "github.com/kaptinlin/jsonschema"
 )
 
-const (
-	// maxSteps bounds one check, and all checks of one Budget. A step is about a microsecond of the
-	// library's time.
-	maxSteps = 500_000
-
-	// branchSteps is what a schema that applies beside another one costs by itself: the library makes
-	// a result of its own for it and copies that into the other's.
-	branchSteps = 4
-)
-
-// fairSteps is what a check may cost whatever the checks before it did: an ordinary value is never
-// refused for its neighbours.
-const fairSteps = 4_000
-
-// Budget is what the checks of one request may cost together: as much as the dearest single check, and
-// fairSteps for each.
-type Budget struct{ left int }
-
-// NewBudget is a Budget that nothing was taken from.
-func NewBudget() *Budget { return &Budget{left: maxSteps} }
-
 // meter counts what a check would cost before it is made. A recursive schema with branches, as every
 // grammar of nested expressions is, doubles its work at each level of the value; the library has no
 // brake, and a check cannot be interrupted. Counting visits the same schemas and values without
-// making any result, so it is far cheaper than the check, and it stops at the bound.
+// making any result, so it is far cheaper than the check, and it stops when no steps are left.
+//
+// A step is about a microsecond of the library's time and a kilobyte of its garbage.
 type meter struct {
 	programs map[string]int // instructions by pattern
-	left     int
+	refAlone bool           // $ref hides the keywords beside it
+	left     int            // steps; below zero, counting has stopped
+	depth    int            // schemas being applied
 }
 
-func (m *meter) spend(steps int) bool {
-	m.left -= steps
-	return m.left >= 0
+// branchSteps is what a schema that applies beside another one costs by itself: the library makes
+// a result of its own for it and adds that to the other's.
+const branchSteps = 4
+
+func (m *meter) spend(steps int) { m.left -= steps }
+func (m *meter) stopped() bool   { return m.left < 0 }
+
+// apply counts one schema on one value. It returns how many names or indexes the library would note as
+// evaluated by it, since each schema around it copies them. Where the library may stop early or choose,
+// the larger number is taken.
+func (m *meter) apply(s *jsonschema.Schema, value any) int {
+	m.depth++
+	noted := m.applied(s, value)
+	m.depth--
+	return noted
 }
 
-// apply counts one schema on one value and reports whether steps are left. Where the library may
-// stop early or choose, the larger number is taken.
-func (m *meter) apply(s *jsonschema.Schema, value any) bool {
-	if !m.spend(1 + size(value)) {
-		return false
+func (m *meter) applied(s *jsonschema.Schema, value any) int {
+	m.spend(1 + size(value) + m.depth/500) // the library looks for itself among those being applied
+	if m.stopped() || s.Boolean != nil {
+		return 0
 	}
-	if s == nil || s.Boolean != nil {
-		return true
+	if s.ResolvedRef != nil && m.refAlone {
+		return m.branch(s.ResolvedRef, value)
 	}
-	if !m.spend(constants(s, value)) {
-		return false
+	m.constants(s, value)
+	if _, is := value.(stdjson.Number); is {
+		m.bounds(s)
 	}
+	noted := 0
 	for _, group := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, {s.ResolvedRef, s.ResolvedDynamicRef, s.Not, s.If, s.Then, s.Else}} {
 		for _, branch := range group {
-			if branch != nil && !(m.spend(branchSteps) && m.apply(branch, value)) {
-				return false
+			if branch != nil && !m.stopped() {
+				noted += m.branch(branch, value)
 			}
 		}
 	}
 	switch v := value.(type) {
 	case string:
-		return s.Pattern == nil || m.match(*s.Pattern, v)
+		if s.Pattern != nil {
+			m.match(*s.Pattern, v)
+		}
 	case []any:
-		return m.array(s, v)
+		m.array(s, v)
+		noted = min(noted, len(v))
+		if s.Items != nil || s.PrefixItems != nil || s.Contains != nil || s.UnevaluatedItems != nil {
+			noted = len(v)
+		}
 	case map[string]any:
-		return m.object(s, v)
+		noted += m.object(s, v)
 	}
-	return true
+	return noted
 }
 
-func (m *meter) array(s *jsonschema.Schema, items []any) bool {
-	if s.UniqueItems != nil && !m.spend(weight(items)) {
-		return false
+// branch counts a schema that applies beside another one, to the same value.
+func (m *meter) branch(s *jsonschema.Schema, value any) int {
+	noted := m.apply(s, value)
+	m.spend(branchSteps + noted/8)
+	return noted
+}
+
+func (m *meter) array(s *jsonschema.Schema, items []any) {
+	if s.UniqueItems != nil {
+		m.spend(weight(items, m.left))
 	}
 	for i, item := range items {
 		below := s.Items
@@ -82,80 +91,126 @@ func (m *meter) array(s *jsonschema.Schema, items []any) bool {
 			below = s.PrefixItems[i]
 		}
 		for _, part := range []*jsonschema.Schema{below, s.Contains, s.UnevaluatedItems} {
-			if part != nil && !m.apply(part, item) {
-				return false
+			if m.stopped() {
+				return
+			}
+			if part != nil {
+				m.apply(part, item)
 			}
 		}
 	}
-	return true
 }
 
-func (m *meter) object(s *jsonschema.Schema, members map[string]any) bool {
+// object counts what a schema says of an object, and returns how many names it notes.
+func (m *meter) object(s *jsonschema.Schema, members map[string]any) int {
+	// Each required name is looked up, and each that is missing is spelled out.
+	m.spend(len(s.Required)/32 + max(0, len(s.Required)-len(members))/4)
+	m.spend(len(s.DependentRequired) / 8)
+	for name, required := range s.DependentRequired {
+		if _, there := members[name]; there && !m.stopped() {
+			m.spend(len(required) / 4)
+		}
+	}
+	noted := 0
 	for name, branch := range s.DependentSchemas {
-		if _, there := members[name]; there && !m.apply(branch, members) {
-			return false
+		if _, there := members[name]; there && !m.stopped() {
+			noted += m.branch(branch, members)
 		}
 	}
 	if s.Properties != nil {
-		// The library looks up each declared name, and each that is missing among the required ones.
-		missing := max(0, len(*s.Properties)-len(members))
-		if !m.spend(len(*s.Properties)/8 + missing*len(s.Required)/64) {
-			return false
+		// Each declared name is looked up and noted; one that is missing is sought among the required ones.
+		noted += len(*s.Properties)
+		m.spend(len(*s.Properties)/8 + max(0, len(*s.Properties)-len(members))*len(s.Required)/64)
+		if s.AdditionalProperties != nil {
+			m.spend(len(*s.Properties) / 8)
 		}
 		for name, property := range *s.Properties {
-			if value, there := members[name]; there && !m.apply(property, value) {
-				return false
+			if value, there := members[name]; there && !m.stopped() {
+				m.apply(property, value)
 			}
 		}
+	}
+	if s.PatternProperties != nil {
+		m.spend(len(members) * len(members) / 500) // each wrong name is sought among those before it
+	}
+	if s.PatternProperties != nil || s.AdditionalProperties != nil || s.UnevaluatedProperties != nil {
+		noted += len(members)
 	}
 	for name, value := range members {
-		if !m.member(s, name, value) {
-			return false
+		if m.stopped() {
+			break
 		}
+		m.member(s, name, value)
 	}
-	return true
+	return noted
 }
 
-func (m *meter) member(s *jsonschema.Schema, name string, value any) bool {
+func (m *meter) member(s *jsonschema.Schema, name string, value any) {
 	if s.PatternProperties != nil {
 		for pattern, property := range *s.PatternProperties {
-			if !m.match(pattern, name) || !m.apply(property, value) {
-				return false
+			if m.stopped() {
+				return
 			}
+			m.match(pattern, name)
+			if s.AdditionalProperties != nil {
+				m.match(pattern, name)
+			}
+			m.apply(property, value)
 		}
 	}
-	if s.PropertyNames != nil && !m.apply(s.PropertyNames, name) {
-		return false
+	if s.PropertyNames != nil {
+		m.apply(s.PropertyNames, name)
 	}
 	declared := false
 	if s.Properties != nil {
 		_, declared = (*s.Properties)[name]
 	}
-	if s.AdditionalProperties != nil && !declared && !m.apply(s.AdditionalProperties, value) {
-		return false
+	if s.AdditionalProperties != nil && !declared {
+		m.apply(s.AdditionalProperties, value)
 	}
-	return s.UnevaluatedProperties == nil || m.apply(s.UnevaluatedProperties, value)
+	if s.UnevaluatedProperties != nil {
+		m.apply(s.UnevaluatedProperties, value)
+	}
 }
 
 // match counts a pattern: RE2 takes at most its program's size for each byte.
-func (m *meter) match(pattern, text string) bool {
-	return m.spend(1 + m.programs[pattern]*len(text)/400)
+func (m *meter) match(pattern, text string) {
+	m.spend(1 + m.programs[pattern]*len(text)/400)
 }
 
-// constants counts the comparisons with enum and const, each as deep as the smaller side. Four short
-// ones take a microsecond.
-func constants(s *jsonschema.Schema, value any) int {
-	steps := 0
-	if len(s.Enum) > 0 {
-		own := weight(value)
-		for _, allowed := range s.Enum {
-			steps += 1 + min(own, weight(allowed))
+// bounds counts the arithmetic with the bounds of a number.
+func (m *meter) bounds(s *jsonschema.Schema) {
+	for _, bound := range []*jsonschema.Rat{s.MultipleOf, s.Maximum, s.Minimum, s.ExclusiveMaximum, s.ExclusiveMinimum} {
+		if bound != nil {
+			m.spend((bound.Num().BitLen() + bound.Denom().BitLen()) / 100)
 		}
 	}
-	if s.Const != nil {
-		steps += 1 + weight(s.Const.Value)
+}
+
+// constants counts the comparisons with enum and const. The library writes out each value of an enum
+// that is not the one, however long, and two short texts take it a microsecond.
+func (m *meter) constants(s *jsonschema.Schema, value any) {
+	text, isText := value.(string)
+	halves := 0
+	for _, allowed := range s.Enum {
+		if m.left < halves/2 {
+			break
+		}
+		if one, is := allowed.(string); is {
+			halves += 1 + len(one)/64
+			if isText && one == text {
+				break
+			}
+			continue
+		}
+		w := weight(allowed, m.left)
+		halves += 2 * (w + weight(value, w) - 1)
 	}
-	return steps / 4
+	m.spend(halves / 2)
+	if s.Const != nil {
+		own := weight(value, m.left)
+		m.spend(own/4 + weight(s.Const.Value, own))
+	}
 }
 
 // size is what visiting a value costs beside the schema's keywords: a text is copied, a number
@@ -178,17 +233,23 @@ func size(value any) int {
 	return 0
 }
 
-// weight is the size of a value with all that is in it.
-func weight(value any) int {
+// weight is the size of a value with all that is in it, up to a number at which counting stops.
+func weight(value any, most int) int {
 	steps := 1 + size(value)
 	switch v := value.(type) {
 	case []any:
 		for _, item := range v {
-			steps += weight(item)
+			if steps > most {
+				break
+			}
+			steps += weight(item, most-steps)
 		}
 	case map[string]any:
 		for _, member := range v {
-			steps += weight(member)
+			if steps > most {
+				break
+			}
+			steps += weight(member, most-steps)
 		}
 	}
 	return steps

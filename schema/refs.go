@@ -63,6 +63,9 @@ func (s *survey) identifyBy(p *position, id string) error {
 		return refuse(at, "%q is not a URI without a fragment", strictjson.CutString(id, maxReason))
 	}
 	address.RawFragment = ""
+	if len(address.String()) > maxAddress {
+		return refuse(at, "the address has more than %d bytes once it is resolved", maxAddress)
+	}
 	if _, taken := s.resources[address.String()]; taken {
 		return refuse(at, "another schema of the document has the address %q too", strictjson.CutString(id, maxReason))
 	}
@@ -96,6 +99,7 @@ func (s *survey) resolve() error {
 				return err
 			}
 			p.edges = append(p.edges, edge{keyword: r.keyword, to: to})
+			p.refer(r.keyword, to)
 		}
 		if s.dialect.refAlone && len(p.references) > 0 {
 			p.types, p.properties = nil, false
@@ -122,8 +126,8 @@ func (s *survey) find(p *position, r unresolved) (*position, error) {
 		}
 	}
 	to := within.find(target, s.positions)
-	if to == nil {
-		return nil, refuse(at, "the reference %q names no schema of the document", shown)
+	if to == nil || to.noted {
+		return nil, refuse(at, "the reference %q names no schema of the document that values are held to", shown)
 	}
 	return to, nil
 }

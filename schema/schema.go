@@ -4,7 +4,8 @@
 // It is the one door to the JSON Schema library. A schema is surveyed before the library sees it:
 // its size and nesting, the shape of every keyword, where each reference points, how often one value
 // would be visited. The library then gets a copy with only the keywords that decide, so annotations
-// (format, contentEncoding, default) never refuse a value. Nothing here reads a file or the network.
+// (format, contentEncoding, default) never refuse a value, and with each reference as a plain pointer.
+// What a check would take is counted before it is made. Nothing here reads a file or the network.
 //
 // Dialects: draft 2020-12 unless $schema names draft 2019-09, 7, 6 or 4.
 package schema
@@ -23,6 +24,7 @@ import (
 type Schema struct {
 	compiled *jsonschema.Schema
 	programs map[string]int // instructions by pattern, for the meter
+	refAlone bool           // of the dialect, for the meter
 }
 
 // Compile reads a schema of at most toolpark.MaxSchema bytes and toolpark.MaxSchemaDepth levels. A
@@ -65,7 +67,7 @@ func compile(document jsontext.Value) (*Schema, *position, error) {
 	if err != nil {
 		return nil, nil, refuse("", "it does not compile: %s", strictjson.CutString(err.Error(), maxReason))
 	}
-	return &Schema{compiled: compiled, programs: survey.programs}, root, nil
+	return &Schema{compiled: compiled, programs: survey.programs, refAlone: survey.dialect.refAlone}, root, nil
 }
 
 // compileDecisive hands the surveyed copy to a library compiler of its own, without the loaders that

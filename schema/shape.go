@@ -4,7 +4,6 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"math/big"
-	"regexp/syntax"
 	"slices"
 )
 
@@ -151,17 +150,4 @@ func isAnchor(name string) bool {
 		}
 	}
 	return name != ""
-}
-
-// programSize compiles a pattern and counts the instructions of the machine that matches it.
-func programSize(expression string) (int, error) {
-	parsed, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil {
-		return 0, err
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0, err
-	}
-	return len(program.Inst), nil
 }

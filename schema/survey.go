@@ -1,8 +1,9 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/json/jsontext"
-	"fmt"
+	"encoding/json/v2"
 	"maps"
 	"net/url"
 	"slices"
@@ -14,9 +15,8 @@ import (
 // Bounds that keep compiling and checking cheap whatever the schema is.
 const (
 	maxSubschemas   = 10_000  // schemas in one document
-	maxPattern      = 4 << 10 // bytes of one pattern
-	maxProgram      = 10_000  // instructions of one pattern's machine
-	maxPrograms     = 50_000  // instructions of all machines of a document
+	maxDigits       = 1 << 20 // digits of all bounds of a document, written out
+	maxAddress      = 2 << 10 // bytes of one address
 	maxApplications = 5_000   // schemas that apply to one and the same value
 	maxChain        = 250     // references and branches to go through without moving into the value
 )
@@ -29,6 +29,7 @@ type survey struct {
 	dynamic   map[string]*position // by $dynamicAnchor; recursiveAnchor stands for $recursiveAnchor
 	programs  map[string]int       // instructions by pattern
 	size      int                  // of all programs
+	digits    int                  // of all bounds
 }
 
 // resource is a schema with an address of its own: the root, or what has an $id.
@@ -42,11 +43,14 @@ type resource struct {
 type position struct {
 	pointer    jsontext.Pointer
 	resource   *resource
+	noted      bool     // it decides nothing, and neither does what is in it
 	types      []string // of the type keyword
 	properties bool     // it has the properties keyword
 	edges      []edge   // what else applies to the same value
 	references []unresolved
 	cost       cost
+	copied     jsontext.Pointer // where it stands in the copy that decides
+	copy       map[string]any   // and what it holds there; nil for true and false
 }
 
 // edge leads to a schema that applies to the same value.
@@ -78,198 +82,176 @@ func newSurvey(document jsontext.Value) (*survey, error) {
 
 // run surveys the document and returns its root and the copy that decides.
 func (s *survey) run(document jsontext.Value) (*position, jsontext.Value, error) {
-	top := &resource{base: &url.URL{}, anchors: map[string]*position{}}
-	root, decisive, err := s.schema(document, "", top)
+	root := &position{resource: &resource{base: &url.URL{}, anchors: map[string]*position{}}}
+	copied, err := s.schema(root, document)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := s.resolve(); err != nil {
 		return nil, nil, err
 	}
-	return root, decisive, s.weigh()
+	if err := s.weigh(); err != nil {
+		return nil, nil, err
+	}
+	if err := s.expressible(); err != nil {
+		return nil, nil, err
+	}
+	decisive, err := json.Marshal(copied, json.Deterministic(true))
+	return root, decisive, err
 }
 
-// schema surveys one schema and returns its copy. It recurses no deeper than the document nests.
-func (s *survey) schema(v jsontext.Value, at jsontext.Pointer, within *resource) (*position, jsontext.Value, error) {
+// schema surveys the schema at p and returns its copy. It recurses no deeper than the document nests.
+func (s *survey) schema(p *position, v jsontext.Value) (any, error) {
 	if len(s.positions) == maxSubschemas {
-		return nil, nil, refuse(string(at), "there are more than %d schemas in the document", maxSubschemas)
+		return nil, refuse(string(p.pointer), "there are more than %d schemas in the document", maxSubschemas)
 	}
-	p := &position{pointer: at, resource: within}
-	s.positions[at] = p
-	if within.root == nil {
-		within.root = p
+	s.positions[p.pointer] = p
+	if p.resource.root == nil {
+		p.resource.root = p
 	}
-	if k := v.Kind(); k == 't' || k == 'f' {
-		return p, v, nil
+	switch v.Kind() {
+	case 'f':
+		return v, nil
+	case 't':
+		// The library takes all parts of a value for evaluated once true has been applied to it.
+		return struct{}{}, nil
 	}
 	object, ok := members(v)
 	if !ok {
-		return nil, nil, refuse(string(at), "a schema must be an object, true or false")
+		return nil, refuse(string(p.pointer), "a schema must be an object, true or false")
 	}
 	if err := s.identify(p, object); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	copied := map[string]jsontext.Value{}
+	p.copy = map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		k, known := s.dialect.keywords[name]
 		if !known {
 			continue // an annotation of somebody else's
 		}
-		value, err := s.keyword(p, name, k, object[name])
-		if err != nil {
-			return nil, nil, err
-		}
-		if !k.decides {
-			continue
-		}
-		if name == "definitions" {
-			// The library knows one place for definitions.
-			name = "$defs"
-		}
-		if copied[name], err = merge(copied[name], value); err != nil {
-			return nil, nil, refuse(string(at.AppendToken(name)), "%s, in definitions and in $defs; rename one", err)
+		if err := s.keyword(p, name, k, object[name]); err != nil {
+			return nil, err
 		}
 	}
-	return p, objectOf(copied), nil
+	return p.copy, nil
 }
 
-// keyword surveys the value of one keyword and returns its copy.
-func (s *survey) keyword(p *position, name string, k keyword, v jsontext.Value) (jsontext.Value, error) {
+// keyword surveys the value of one keyword and copies it if it decides.
+func (s *survey) keyword(p *position, name string, k keyword, v jsontext.Value) error {
 	at := p.pointer.AppendToken(name)
 	if mistake := k.shape.mistake(v); mistake != "" {
-		return nil, refuse(string(at), "%q %s", name, mistake)
+		return refuse(string(at), "%q %s", name, mistake)
 	}
 	switch name {
 	case "$schema":
 		if d, _ := dialectNamed(stringOf(v)); d != s.dialect {
-			return nil, refuse(string(at), "a document has one dialect, named by $schema at its root; remove this one")
+			return refuse(string(at), "a document has one dialect, named by $schema at its root; remove this one")
 		}
 	case "type":
 		p.types, _ = typeList(v)
 	case "properties":
 		p.properties = true
 	}
+	var copied any = v
+	var err error
 	switch k.shape {
 	case reference:
 		p.references = append(p.references, unresolved{keyword: name, ref: stringOf(v)})
+		return nil // it is copied once it is resolved
 	case pattern:
 		if v.Kind() != '"' {
-			return nil, refuse(string(at), "%q must be a string", name)
+			return refuse(string(at), "%q must be a string", name)
 		}
-		return v, s.pattern(at, stringOf(v))
+		err = s.pattern(at, stringOf(v))
+	case number, positive, count:
+		err = s.number(at, v)
 	case schemaShape:
-		return s.child(p, name, k, v, at)
+		copied, err = s.child(p, name, k, v)
 	case schemaList:
-		return s.children(p, name, k, v, at)
+		copied, err = s.children(p, name, k, v)
 	case schemaOrList:
 		if v.Kind() == '[' {
-			return s.children(p, name, k, v, at)
+			copied, err = s.children(p, name, k, v)
+		} else {
+			copied, err = s.child(p, name, k, v)
 		}
-		return s.child(p, name, k, v, at)
-	case schemaMap, patternMap, dependencies:
-		return s.childMap(p, name, k, v, at)
+	case schemaMap, patternMap, dependencies, nameLists:
+		return s.childMap(p, name, k, v)
 	}
-	return v, nil
+	if err == nil && k.decides {
+		p.put(name, copied)
+	}
+	return err
 }
 
-func (s *survey) child(p *position, name string, k keyword, v jsontext.Value, at jsontext.Pointer) (jsontext.Value, error) {
-	to, copied, err := s.schema(v, at, p.resource)
+// child surveys a schema below p, at the tokens below a keyword.
+func (s *survey) child(p *position, name string, k keyword, v jsontext.Value, tokens ...string) (any, error) {
+	to := &position{
+		pointer:  below(p.pointer.AppendToken(name), tokens),
+		copied:   below(below(p.copied, copiedAs(name)), tokens),
+		resource: p.resource,
+		noted:    p.noted || !k.decides,
+	}
+	copied, err := s.schema(to, v)
 	if err == nil && k.inPlace {
 		p.edges = append(p.edges, edge{keyword: name, to: to})
 	}
 	return copied, err
 }
 
-func (s *survey) children(p *position, name string, k keyword, v jsontext.Value, at jsontext.Pointer) (jsontext.Value, error) {
+func (s *survey) children(p *position, name string, k keyword, v jsontext.Value) (any, error) {
 	items, ok := elements(v)
 	if !ok || len(items) == 0 {
-		return nil, refuse(string(at), "%q must be an array with at least one schema", name)
+		return nil, refuse(string(p.pointer.AppendToken(name)), "%q must be an array with at least one schema", name)
 	}
-	out := []byte{'['}
+	copied := make([]any, len(items))
 	for i, item := range items {
-		copied, err := s.child(p, name, k, item, at.AppendToken(strconv.Itoa(i)))
-		if err != nil {
+		var err error
+		if copied[i], err = s.child(p, name, k, item, strconv.Itoa(i)); err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, copied...)
 	}
-	return append(out, ']'), nil
+	return copied, nil
 }
 
-func (s *survey) childMap(p *position, name string, k keyword, v jsontext.Value, at jsontext.Pointer) (jsontext.Value, error) {
+// childMap surveys an object of schemas or of names that a property asks for.
+func (s *survey) childMap(p *position, name string, k keyword, v jsontext.Value) error {
+	at := p.pointer.AppendToken(name)
 	object, ok := members(v)
 	if !ok {
-		return nil, refuse(string(at), "%q must be an object of schemas", name)
+		return refuse(string(at), "%q must be an object of schemas", name)
 	}
-	copied := make(map[string]jsontext.Value, len(object))
 	for _, member := range slices.Sorted(maps.Keys(object)) {
-		place := at.AppendToken(member)
 		if k.shape == patternMap {
-			if err := s.pattern(place, member); err != nil {
-				return nil, err
+			if err := s.pattern(at.AppendToken(member), member); err != nil {
+				return err
 			}
 		}
-		if _, isNames := nameList(object[member]); isNames && k.shape == dependencies {
-			copied[member] = object[member]
-			continue
+		into, copied := copiedAs(name)[0], any(object[member])
+		if _, isNames := nameList(object[member]); isNames && (k.shape == dependencies || k.shape == nameLists) {
+			into = "dependentRequired"
+		} else {
+			var err error
+			if copied, err = s.child(p, name, k, object[member], member); err != nil {
+				return err
+			}
 		}
-		var err error
-		if copied[member], err = s.child(p, name, k, object[member], place); err != nil {
-			return nil, err
+		if !p.add(into, member, copied) {
+			return refuse(string(at.AppendToken(member)), "%q is defined twice, in an old keyword and in its successor; remove one", member)
 		}
 	}
-	return objectOf(copied), nil
-}
-
-// pattern refuses an expression that RE2 does not know, or whose machine is too big to run.
-func (s *survey) pattern(at jsontext.Pointer, expression string) error {
-	if _, seen := s.programs[expression]; seen {
-		return nil
-	}
-	if len(expression) > maxPattern {
-		return refuse(string(at), "the pattern has %d bytes; at most %d are allowed", len(expression), maxPattern)
-	}
-	size, err := programSize(expression)
-	if err != nil {
-		return refuse(string(at), "the pattern is not in RE2 syntax, which has no look-around and no back-references (%s)",
-			strictjson.CutString(err.Error(), maxReason))
-	}
-	s.size += size
-	if size > maxProgram || s.size > maxPrograms {
-		return refuse(string(at), "the pattern repeats too much; a schema's patterns are expanded before they are matched, so use smaller counts")
-	}
-	s.programs[expression] = size
 	return nil
 }
 
-// merge adds the members of one object to another. A name may be in one of them only.
-func merge(into, from jsontext.Value) (jsontext.Value, error) {
-	if into == nil {
-		return from, nil
+// number refuses a number when those of the document have too many digits together, written out.
+func (s *survey) number(at jsontext.Pointer, v jsontext.Value) error {
+	s.digits += len(v)
+	if i := bytes.IndexAny(v, "eE"); i >= 0 {
+		exponent, _ := strconv.Atoi(string(v[i+1:])) // its magnitude was bounded before
+		s.digits += max(exponent, -exponent)
 	}
-	all, _ := members(into)
-	more, _ := members(from)
-	for name, value := range more {
-		if _, taken := all[name]; taken {
-			return nil, fmt.Errorf("%q is defined twice", name)
-		}
-		all[name] = value
+	if s.digits > maxDigits {
+		return refuse(string(at), "the schema's numbers have more than %d digits; use smaller exponents", maxDigits)
 	}
-	return objectOf(all), nil
-}
-
-// objectOf writes an object with its keys in order.
-func objectOf(members map[string]jsontext.Value) jsontext.Value {
-	out := []byte{'{'}
-	for i, name := range slices.Sorted(maps.Keys(members)) {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out, _ = jsontext.AppendQuote(out, name) // names of a checked document are valid UTF-8
-		out = append(append(out, ':'), members[name]...)
-	}
-	return append(out, '}')
+	return nil
 }

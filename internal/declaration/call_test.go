@@ -207,7 +207,7 @@ func TestARoundOfCostlyCallsIsBounded(t *testing.T) {
 	c := assemble(t, bypass(
 		`{"type":"function","name":"tree","parameters":{"type":"object","properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}}`,
 	), nil, declaration.Snapshot{})
-	costly := call("tree", strings.Repeat(`{"a":`, 13)+"{}"+strings.Repeat("}", 13))
+	costly := call("tree", strings.Repeat(`{"a":`, 10)+"{}"+strings.Repeat("}", 10))
 	calls := slices.Repeat([]declaration.Call{costly}, 127)
 	calls = append(calls, call("tree", `{"a":{"a":{}}}`))
 	start := time.Now()
