@@ -44,7 +44,6 @@ func TestAnnotationsNeverRefuse(t *testing.T) {
 
 func TestDialects(t *testing.T) {
 	t.Parallel()
-	const seven = `"$schema":"http://json-schema.org/draft-07/schema#"`
 	require.Empty(t, check(t, `{`+seven+`,"items":[{"type":"string"}],"additionalItems":{"type":"number"}}`, `["a",1]`))
 	require.Len(t, check(t, `{`+seven+`,"items":[{"type":"string"}],"additionalItems":{"type":"number"}}`, `[1,"a"]`), 2)
 	require.Len(t, check(t, `{`+seven+`,"dependencies":{"a":["b"]}}`, `{"a":1}`), 1)

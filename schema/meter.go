@@ -182,7 +182,7 @@ func (m *meter) match(pattern, text string) {
 func (m *meter) bounds(s *jsonschema.Schema) {
 	for _, bound := range []*jsonschema.Rat{s.MultipleOf, s.Maximum, s.Minimum, s.ExclusiveMaximum, s.ExclusiveMinimum} {
 		if bound != nil {
-			m.spend((bound.Num().BitLen() + bound.Denom().BitLen()) / 100)
+			m.spend((bound.Num().BitLen() + bound.Denom().BitLen()) / 50)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (m *meter) bounds(s *jsonschema.Schema) {
 // that is not the one, however long, and two short texts take it a microsecond.
 func (m *meter) constants(s *jsonschema.Schema, value any) {
 	text, isText := value.(string)
-	halves := 0
+	halves := 2 * min(1, len(s.Enum))
 	for _, allowed := range s.Enum {
 		if m.left < halves/2 {
 			break
@@ -220,7 +220,7 @@ func size(value any) int {
 	case string:
 		return len(v) / 64
 	case stdjson.Number:
-		steps := len(v) / 20
+		steps := 1 + len(v)/20
 		if strings.ContainsAny(string(v), "eE") {
 			steps += 10 // up to a thousand digits that are not written out
 		}

@@ -4,7 +4,9 @@ import (
 	"encoding/json/jsontext"
 	"regexp"
 	"regexp/syntax"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/toolpark/toolpark/internal/strictjson"
@@ -12,9 +14,10 @@ import (
 
 // Bounds on patterns. The library builds each machine three times, at some 200 bytes an instruction.
 const (
-	maxPattern  = 4 << 10 // bytes of one pattern
-	maxProgram  = 10_000  // instructions of one pattern's machine
-	maxPrograms = 50_000  // instructions of all machines of a document
+	maxPattern   = 4 << 10 // bytes of one pattern
+	maxProgram   = 10_000  // instructions of one pattern's machine
+	maxPrograms  = 50_000  // instructions of all machines of a document
+	emptyProgram = 4       // instructions that any machine takes beside its own
 )
 
 // pattern refuses an expression that RE2 does not know, or whose machine is too big to build and run.
@@ -32,7 +35,7 @@ func (s *survey) pattern(at jsontext.Pointer, expression string) error {
 		}
 		s.programs[expression] = instructions
 	}
-	size += instructions
+	size += instructions + emptyProgram
 	s.size += size // each time, since the library builds a machine at each place
 	if size > maxProgram || s.size > maxPrograms {
 		return refuse(string(at), "the pattern repeats too much; a schema's patterns are expanded before they are matched, so use smaller counts and fewer classes of Unicode")
@@ -40,19 +43,32 @@ func (s *survey) pattern(at jsontext.Pointer, expression string) error {
 	return nil
 }
 
-// foldsCase finds the flag that makes a pattern ignore case.
-var foldsCase = regexp.MustCompile(`\(\?[msU]*i`)
-
 // classesSize is what the classes of a pattern take to build, as a number of instructions. It is known
 // before they are built: a class of Unicode has a thousand ranges, and without regard to case, each
 // letter of a range is looked up.
 func classesSize(expression string) int {
 	size := 200 * (strings.Count(expression, `\p`) + strings.Count(expression, `\P`))
-	beyondASCII := func(r rune) bool { return r >= utf8.RuneSelf }
-	if foldsCase.MatchString(expression) && (strings.Contains(expression, `\x`) || strings.ContainsFunc(expression, beyondASCII)) {
-		size += 5_000 * strings.Count(expression, "-")
+	if foldsCase.MatchString(expression) {
+		for _, end := range rangeEnds.FindAllStringSubmatch(expression, -1) {
+			size += letters(end[1]) / 25
+		}
 	}
 	return size
+}
+
+var (
+	foldsCase = regexp.MustCompile(`\(\?[msU]*i`)
+	rangeEnds = regexp.MustCompile(`(?s)-(\\x\{?[0-9A-Fa-f]+|.)`)
+)
+
+// letters is how many a range that ends so may have.
+func letters(end string) int {
+	if digits, escaped := strings.CutPrefix(end, `\x`); escaped {
+		code, _ := strconv.ParseUint(strings.TrimPrefix(digits, "{"), 16, 32)
+		return min(int(code), unicode.MaxRune)
+	}
+	r, _ := utf8.DecodeRuneInString(end)
+	return int(r)
 }
 
 // programSize compiles a pattern and counts the instructions of the machine that matches it.

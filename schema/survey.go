@@ -15,8 +15,9 @@ import (
 // Bounds that keep compiling and checking cheap whatever the schema is.
 const (
 	maxSubschemas   = 10_000  // schemas in one document
+	maxLevels       = 100_000 // of all schemas of a document, each as deep as it stands
 	maxDigits       = 1 << 20 // digits of all bounds of a document, written out
-	maxAddress      = 2 << 10 // bytes of one address
+	maxAddress      = 1 << 10 // bytes of one address
 	maxApplications = 5_000   // schemas that apply to one and the same value
 	maxChain        = 250     // references and branches to go through without moving into the value
 )
@@ -29,6 +30,7 @@ type survey struct {
 	dynamic   map[string]*position // by $dynamicAnchor; recursiveAnchor stands for $recursiveAnchor
 	programs  map[string]int       // instructions by pattern
 	size      int                  // of all programs
+	levels    int                  // of all positions
 	digits    int                  // of all bounds
 }
 
@@ -42,6 +44,7 @@ type resource struct {
 // position is one schema inside the document.
 type position struct {
 	pointer    jsontext.Pointer
+	level      int
 	resource   *resource
 	noted      bool     // it decides nothing, and neither does what is in it
 	types      []string // of the type keyword
@@ -104,6 +107,9 @@ func (s *survey) run(document jsontext.Value) (*position, jsontext.Value, error)
 func (s *survey) schema(p *position, v jsontext.Value) (any, error) {
 	if len(s.positions) == maxSubschemas {
 		return nil, refuse(string(p.pointer), "there are more than %d schemas in the document", maxSubschemas)
+	}
+	if s.levels += p.level; s.levels > maxLevels {
+		return nil, refuse(string(p.pointer), "too many schemas stand in schemas in schemas; move some into $defs and refer to them")
 	}
 	s.positions[p.pointer] = p
 	if p.resource.root == nil {
@@ -188,6 +194,7 @@ func (s *survey) keyword(p *position, name string, k keyword, v jsontext.Value) 
 func (s *survey) child(p *position, name string, k keyword, v jsontext.Value, tokens ...string) (any, error) {
 	to := &position{
 		pointer:  below(p.pointer.AppendToken(name), tokens),
+		level:    p.level + 1,
 		copied:   below(below(p.copied, copiedAs(name)), tokens),
 		resource: p.resource,
 		noted:    p.noted || !k.decides,
