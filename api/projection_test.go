@@ -7,6 +7,7 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"uuid"
@@ -67,6 +68,9 @@ func TestAProjectionIsWhatARunFreezes(t *testing.T) {
 	runners := []kerneltest.Executor{s.Box, s.Runner("second")}
 	accepted, refused := 0, 0
 	rapid.Check(t, func(r *rapid.T) {
+		if accepted+refused >= 40 && os.Getenv("TOOLPARK_FULL") == "" {
+			return // each case is a run of its own
+		}
 		for i, e := range runners {
 			var entries []runner.Entry
 			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"read", "bash", "天気", "skill"}), 0, 4, rapid.ID).Draw(r, "announced") {

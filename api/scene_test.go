@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds what must happen soon. It is long because it only ends a test that fails.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 const base = "/agent_api/v1"
 
