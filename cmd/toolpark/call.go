@@ -76,6 +76,9 @@ func (c *CallCmd) run(ctx context.Context, out io.Writer) (failed, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(executor.ServedTools) == 0 {
+		return nil, fmt.Errorf("runner %s serves no tools now: has it announced them?", executor.DisplayName)
+	}
 	configuration, err := declare(executor, calls)
 	if err != nil {
 		return nil, err
@@ -97,7 +100,7 @@ func chooseRunner(ctx context.Context, client *agent.Client, id string) (agent.E
 	if id != "" {
 		executor, err := client.Executor(ctx, id)
 		if err != nil {
-			return agent.Executor{}, fmt.Errorf("look up runner %s: %w", id, err)
+			return agent.Executor{}, fmt.Errorf("look up runner %s (by its public id, as `toolpark admin executor list` shows it): %w", id, err)
 		}
 		return executor, nil
 	}
