@@ -73,6 +73,7 @@ type credentials struct {
 	AgentToken  string `json:"agent_token"`
 	MemberToken string `json:"member_token"` // of the human whom the agent answers to
 	RunnerToken string `json:"runner_token"`
+	DatabaseURL string `json:"database_url,omitzero"` // of the private Postgres, when dev runs one
 }
 
 // connect makes a client, and names the runner to call when that is known. What was not said comes from

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json/jsontext"
 	"errors"
@@ -132,7 +133,7 @@ func (d *dev) serve(ctx context.Context, c *DevCmd, stack *devstack.Stack) error
 		return err
 	}
 	url := "http://" + listener.Addr().String()
-	access, err := d.introduce(ctx, k.DB, url)
+	access, err := d.introduce(ctx, k.DB, url, privateDatabase(stack))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -229,10 +230,7 @@ func (d *dev) invite(url string, stack *devstack.Stack) {
 	if stack.Temporal.WebUI != "" {
 		ui = stack.Temporal.WebUI + "/namespaces/default/workflows"
 	}
-	database := stack.Postgres.URL
-	if os.Getenv("DATABASE_URL") != "" {
-		database = "(the one in DATABASE_URL)" // it may hold a password
-	}
+	database := cmp.Or(privateDatabase(stack), "(the one in DATABASE_URL)")
 	fmt.Printf(`
 Toolpark is running.
 
@@ -252,6 +250,15 @@ Try, in another terminal:
 
 Ctrl-C stops it; the state is kept. 'bin/toolpark dev --reset' begins afresh.
 `, url, ui, stack.Temporal.Address, database, d.credentials(), d.workspace(), d.logFile(), url)
+}
+
+// privateDatabase is the address of the stack's own Postgres. It is empty when DATABASE_URL names another
+// one, whose address may hold a password.
+func privateDatabase(stack *devstack.Stack) string {
+	if os.Getenv("DATABASE_URL") != "" {
+		return ""
+	}
+	return stack.Postgres.URL
 }
 
 // listenNear listens on the address, or on a free port of its host when the port is in use.

@@ -33,7 +33,7 @@ func (d *dev) claimSecret() (park.Tokens, error) {
 
 // introduce makes sure that there is a demo account whose credentials work, and writes them down for the
 // other commands. It makes a new account when those of an earlier start are unknown to the database.
-func (d *dev) introduce(ctx context.Context, db *postgres.DB, url string) (credentials, error) {
+func (d *dev) introduce(ctx context.Context, db *postgres.DB, url, database string) (credentials, error) {
 	var access credentials
 	text, err := os.ReadFile(d.credentials())
 	if err == nil {
@@ -53,7 +53,7 @@ func (d *dev) introduce(ctx context.Context, db *postgres.DB, url string) (crede
 			return access, fmt.Errorf("make the demo account: %w", err)
 		}
 	}
-	access.URL = url
+	access.URL, access.DatabaseURL = url, database
 	text, err = json.Marshal(access, jsontext.WithIndent("  "))
 	if err != nil {
 		return access, err
