@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/toolpark/toolpark"
 )
 
 // cli is the whole command line. Each command is a struct in a file of its own name.
@@ -36,7 +39,15 @@ func main() {
 		kong.Description("Durable tool calls for AI agents."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
-	command.FatalIfErrorf(command.Run())
+	command.FatalIfErrorf(plain(command.Run()))
+}
+
+// plain leaves out the cause of a failure whose message says all that its reader can mend.
+func plain(err error) error {
+	if e, ok := errors.AsType[*toolpark.Error](err); ok && e.Code == toolpark.CodeValidationFailed && e.Err != nil {
+		return errors.New(e.Message)
+	}
+	return err
 }
 
 // VersionCmd prints what was built.

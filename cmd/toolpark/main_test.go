@@ -139,6 +139,7 @@ func TestAdmin(t *testing.T) {
 		_, stderr, code := run(t, env, append([]string{"admin"}, args...)...)
 		require.NotZero(t, code)
 		require.Contains(t, stderr, want)
+		require.NotContains(t, stderr, "SQLSTATE")
 	}
 	works := func(t *testing.T, plane credential.Plane, bearer any) bool {
 		t.Helper()
