@@ -37,7 +37,7 @@ const (
 	MaxDocumentSummary  = 1024      // bytes of an announced document's description
 	MaxImportNames      = 10_000    // names in one import field
 	MaxCandidates       = 128       // runners that may be selected
-	MaxEnvironments     = 512 << 10 // bytes of the environments of all machines that one context shows
+	MaxEnvironments     = 256 << 10 // bytes of the environments of all machines that one context shows
 	MaxSkillCatalog     = 16 << 10  // bytes of a frozen skill catalog as canonical JSON
 	MaxSearchResult     = 64 << 10  // bytes of what a tool search finds as canonical JSON
 	MaxSchemaComplaints = 10        // reasons named when an input does not match its schema

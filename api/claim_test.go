@@ -316,6 +316,7 @@ func TestProgress(t *testing.T) {
 		INSERT INTO progress (account_id, run_id, task_key, generation, frame, updated_at) VALUES ($1, $2, $3, 1, '1', now())`,
 		id.Account, id.Run, id.Key)
 	require.NoError(t, err)
-	require.NoError(t, s.Kernel.DB.Sweep(t.Context(), 100))
+	_, err = s.Kernel.DB.Sweep(t.Context(), 100)
+	require.NoError(t, err)
 	require.Equal(t, []string{live.TaskKey}, frames())
 }

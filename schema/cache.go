@@ -11,13 +11,23 @@ import (
 	"github.com/toolpark/toolpark"
 )
 
-// Cache keeps compiled schemas by the bytes of their documents, the most recently used ones. Many
+// A compiled schema takes up to some eighty times the bytes of its document (thousands of short properties
+// do), and no fewer than a few thousand.
+const (
+	compiledPerByte = 100
+	compiledAtLeast = 4 << 10
+	cachedAverage   = 64 << 10 // bytes that an entry may take on average
+)
+
+// Cache keeps compiled schemas by the bytes of their documents, the most recently used ones, within a bound
+// on the memory that they take. Many
 // goroutines may use it; a document that several ask for at once is compiled once. A refusal is kept
 // like a schema, since it depends on the document alone.
 type Cache struct {
 	entries int
 
 	mu     sync.Mutex
+	weight int        // of all entries
 	recent *list.List // of *cached, the most recent first
 	byKey  map[cacheKey]*list.Element
 }
@@ -29,10 +39,12 @@ type cacheKey struct {
 
 type cached struct {
 	key     cacheKey
+	weight  int                     // bytes that it may take
 	compile func() (*Schema, error) // compiles at the first call
 }
 
-// NewCache makes a cache of at most the given number of schemas, at least one.
+// NewCache makes a cache of at most the given number of schemas, at least one, and of 64 KiB for each of them
+// all together. One that would take a quarter of that alone is compiled each time.
 func NewCache(entries int) *Cache {
 	return &Cache{entries: max(1, entries), recent: list.New(), byKey: map[cacheKey]*list.Element{}}
 }
@@ -49,7 +61,11 @@ func (c *Cache) Any(document jsontext.Value) (*Schema, error) {
 
 func (c *Cache) get(document jsontext.Value, object bool, compile func(jsontext.Value) (*Schema, error)) (*Schema, error) {
 	key := cacheKey{digest: sha256.Sum256(document), object: object}
-	s, err := c.entry(key, func() (*Schema, error) { return compile(document) }).compile()
+	weight := compiledAtLeast + compiledPerByte*len(document)
+	if weight > c.limit()/4 {
+		return compile(document)
+	}
+	s, err := c.entry(key, weight, func() (*Schema, error) { return compile(document) }).compile()
 	if refusal, ok := errors.AsType[*toolpark.Error](err); ok {
 		// Callers add details to an error of theirs; this one belongs to everybody.
 		own := *refusal
@@ -60,19 +76,22 @@ func (c *Cache) get(document jsontext.Value, object bool, compile func(jsontext.
 }
 
 // entry finds or adds the entry of a key. The compiling itself happens outside the lock.
-func (c *Cache) entry(key cacheKey, compile func() (*Schema, error)) *cached {
+func (c *Cache) entry(key cacheKey, weight int, compile func() (*Schema, error)) *cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, known := c.byKey[key]; known {
 		c.recent.MoveToFront(at)
 		return at.Value.(*cached)
 	}
-	entry := &cached{key: key, compile: sync.OnceValues(compile)}
+	entry := &cached{key: key, weight: weight, compile: sync.OnceValues(compile)}
 	c.byKey[key] = c.recent.PushFront(entry)
-	if c.recent.Len() > c.entries {
-		oldest := c.recent.Back()
-		c.recent.Remove(oldest)
-		delete(c.byKey, oldest.Value.(*cached).key)
+	c.weight += weight
+	for c.recent.Len() > c.entries || c.weight > c.limit() {
+		oldest := c.recent.Remove(c.recent.Back()).(*cached)
+		delete(c.byKey, oldest.key)
+		c.weight -= oldest.weight
 	}
 	return entry
 }
+
+func (c *Cache) limit() int { return c.entries * cachedAverage }

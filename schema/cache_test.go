@@ -3,6 +3,7 @@ package schema_test
 import (
 	"encoding/json/jsontext"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -47,6 +48,26 @@ func TestCache(t *testing.T) {
 		ask(3) // 2 goes
 		require.Same(t, first, ask(1))
 		require.NotSame(t, second, ask(2))
+	})
+	t.Run("what takes more memory leaves room for less", func(t *testing.T) {
+		t.Parallel()
+		cache := schema.NewCache(8) // 512 KiB
+		large := func(i int) jsontext.Value {
+			return jsontext.Value(fmt.Sprintf(`{"type":"object","title":%q,"maxProperties":%d}`, strings.Repeat("x", 1000), i))
+		}
+		ask := func(document jsontext.Value) *schema.Schema {
+			s, err := cache.Any(document)
+			require.NoError(t, err)
+			return s
+		}
+		first := ask(large(1))
+		require.Same(t, first, ask(large(1)))
+		for i := range 5 {
+			ask(large(2 + i))
+		}
+		require.NotSame(t, first, ask(large(1)), "six of them fill the cache")
+		huge := jsontext.Value(fmt.Sprintf(`{"title":%q}`, strings.Repeat("x", 2000)))
+		require.NotSame(t, ask(huge), ask(huge), "it alone would take over a quarter")
 	})
 	t.Run("an object and any are told apart", func(t *testing.T) {
 		t.Parallel()

@@ -21,10 +21,18 @@ func (r *recovery) run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { r.every(ctx, wakeEvery, "wake", r.wake) })
 	loops.Go(func() { r.every(ctx, closedEvery, "look for closed workflows", r.closed) })
-	loops.Go(func() {
-		r.every(ctx, sweepEvery, "sweep", func(ctx context.Context) error { return r.worker.Park.DB.Sweep(ctx, sweepBatch) })
-	})
+	loops.Go(func() { r.every(ctx, sweepEvery, "sweep", r.sweep) })
 	loops.Wait()
+}
+
+// sweep deletes what has outlived its use, batch after batch until there is no more.
+func (r *recovery) sweep(ctx context.Context) error {
+	for {
+		more, err := r.worker.Park.DB.Sweep(ctx, sweepBatch)
+		if err != nil || !more {
+			return err
+		}
+	}
 }
 
 // every runs step again and again, with jitter so that processes do not march in step.

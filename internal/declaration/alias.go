@@ -4,6 +4,7 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,9 @@ func (g grammar) identify(e *Entry) error {
 	return checkCallable(e.Name, e.named)
 }
 
+// parameterName is what every provider takes as the name of a property.
+var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
 // aliasParams takes an alias's parameters by their spelling: {"maps_to","invert"?,"description"?}.
 func aliasParams(outer object) map[string]Param {
 	value := outer.take("params", false)
@@ -92,6 +96,9 @@ func aliasParams(outer object) map[string]Param {
 		}
 		p.Description = o.text("description", false)
 		o.rest()
+		if !parameterName.MatchString(spelling) {
+			all.note(spelling, "is not a parameter's name that every provider takes: 1 to 64 of A-Z, a-z, 0-9, _, . and -")
+		}
 		params[spelling] = p
 	}
 	return params

@@ -175,15 +175,15 @@ func TestMachinesAreBounded(t *testing.T) {
 	require.Equal(t, toolpark.CodeValidationFailed, e.Code)
 	require.Equal(t, "/configuration/runner_executor_public_ids", e.Details["pointer"])
 
-	// As large as an announcement allows, so that nine are too many and eight are not.
+	// As large as an announcement allows, so that five are too many and four are not.
 	large := declaration.Snapshot{Runners: map[uuid.UUID]declaration.Runner{}}
 	environment := jsontext.Value(`{"os":"` + strings.Repeat("x", toolpark.MaxEnvironment-9) + `"}`)
-	for i := range 9 {
+	for i := range 5 {
 		large.Runners[uuid.MustParse(fmt.Sprintf("01900000-0000-7000-8000-%012x", i))] = declaration.Runner{Environment: environment}
 	}
 	sources := func(n int) declaration.Sources { return configuration(t, with(candidates(n))).Sources }
-	_, err = declaration.Assemble(sources(8), nil, declaration.Options{}, large)
+	_, err = declaration.Assemble(sources(4), nil, declaration.Options{}, large)
 	require.NoError(t, err)
-	_, err = declaration.Assemble(sources(9), nil, declaration.Options{}, large)
+	_, err = declaration.Assemble(sources(5), nil, declaration.Options{}, large)
 	require.Equal(t, toolpark.CodeContentTooLarge, refusalOf(t, err).Code)
 }

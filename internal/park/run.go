@@ -19,8 +19,21 @@ import (
 // Assemble decides an accepting run: it freezes the context that its requested configuration gives
 // now, or keeps the refusal. A run that has been decided, or is gone, stays as it is.
 func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
+	run, err := postgres.FindRun(ctx, p.DB.Pool, account, id)
+	if isCode(err, toolpark.CodeNotFound) {
+		return nil
+	}
+	if err != nil || run.Status != toolpark.RunAccepting {
+		return err
+	}
+	// Reading a megabyte of definitions takes its time, and no connection needs to wait for it: what was
+	// requested does not change.
+	configuration, refused, err := p.requested(ctx, run)
+	if err != nil {
+		return err
+	}
 	decided := false
-	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
+	err = p.DB.Tx(ctx, func(tx *postgres.Tx) error {
 		run, err := postgres.LockRun(ctx, tx, account, id)
 		if isCode(err, toolpark.CodeNotFound) {
 			return nil
@@ -29,14 +42,17 @@ func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 			return err
 		}
 		decided = true
-		accepted, err := assemble(ctx, tx, run)
+		if refused != nil {
+			return refuse(tx, run, refused)
+		}
+		document, err := assemble(ctx, tx, &run.Run, configuration.Sources)
 		if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code != toolpark.CodeUnavailable {
 			return refuse(tx, run, refusal)
 		}
 		if err != nil {
 			return err
 		}
-		postgres.AcceptRun(tx, run, accepted.mode, hash(accepted.document), accepted.document)
+		postgres.AcceptRun(tx, run, configuration.ApprovalMode, hash(document), document)
 		return nil
 	})
 	if err == nil && decided {
@@ -45,37 +61,36 @@ func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 	return err
 }
 
-// accepted is what an accepted run goes on with.
-type accepted struct {
-	mode     string // how calls are approved
-	document jsontext.Value
+// requested reads what an accepting run asks for, its own configuration or its agent's profile, or why that
+// cannot be.
+func (p *Park) requested(ctx context.Context, run *postgres.Run) (declaration.Configuration, *toolpark.Error, error) {
+	raw := run.Requested
+	if raw == nil && run.AgentID != nil {
+		profile, err := postgres.FindProfile(ctx, p.DB.Pool, run.AccountID, *run.AgentID)
+		if err != nil {
+			return declaration.Configuration{}, nil, err
+		}
+		raw = profile.Configuration
+	}
+	configuration, err := declaration.ParseConfiguration(raw)
+	if refusal, ok := errors.AsType[*toolpark.Error](err); ok {
+		return configuration, refusal, nil
+	}
+	return configuration, nil, err
 }
 
-// assemble builds the frozen context from one snapshot of what executors announce.
-func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun) (accepted, error) {
-	requested := run.Requested
-	if requested == nil && run.AgentID != nil {
-		profile, err := postgres.FindProfile(ctx, tx, run.AccountID, *run.AgentID)
-		if err != nil {
-			return accepted{}, err
-		}
-		requested = profile.Configuration
-	}
-	configuration, err := declaration.ParseConfiguration(requested)
+// assemble builds a run's frozen context from one snapshot of what executors announce.
+func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.Run, s declaration.Sources) (jsontext.Value, error) {
+	frozen, err := freeze(ctx, tx, run.Principal(), s, run.DefaultRunnerID, declaration.Options{})
 	if err != nil {
-		return accepted{}, err
-	}
-	frozen, err := freeze(ctx, tx, run.Principal(), configuration.Sources, run.DefaultRunnerID, declaration.Options{})
-	if err != nil {
-		return accepted{}, err
+		return nil, err
 	}
 	if run.RequestedNames != nil {
 		if frozen, err = frozen.Narrow(run.RequestedNames); err != nil {
-			return accepted{}, err
+			return nil, err
 		}
 	}
-	document, err := frozen.Document()
-	return accepted{mode: configuration.ApprovalMode, document: document}, err
+	return frozen.Document()
 }
 
 // freeze decides what may be called from one snapshot of what executors announce.

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json/jsontext"
-	"errors"
-	"uuid"
 
 	"github.com/jackc/pgx/v5"
 
@@ -95,14 +93,4 @@ func ChildOutcome(ctx context.Context, tx *Tx, id toolpark.TaskID) (Outcome, err
 		}
 	}
 	return o, mapError(err, "read the outcome of task %s", id)
-}
-
-// FindRun reads a run's row in a transaction, without locking it.
-func FindRun(ctx context.Context, tx *Tx, account, id uuid.UUID) (*Run, error) {
-	rows, _ := tx.Query(ctx, `SELECT `+runColumns+` FROM runs r WHERE r.account_id = $1 AND r.id = $2`, account, id)
-	run, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Run])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, NotFound("run")
-	}
-	return run, mapError(err, "read run %s", id)
 }

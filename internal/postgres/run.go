@@ -86,6 +86,16 @@ func (db *DB) Run(ctx context.Context, m toolpark.Member, id uuid.UUID, reads ..
 	return run, mapError(err, "read run %s", id)
 }
 
+// FindRun reads a run's row, whoever asks, without locking it.
+func FindRun(ctx context.Context, q Querier, account, id uuid.UUID) (*Run, error) {
+	rows, _ := q.Query(ctx, `SELECT `+runColumns+` FROM runs r WHERE r.account_id = $1 AND r.id = $2`, account, id)
+	run, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[Run])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, NotFound("run")
+	}
+	return run, mapError(err, "read run %s", id)
+}
+
 // RunsPage lists the runs a member may read, newest first; refused runs are in no list.
 func (db *DB) RunsPage(ctx context.Context, m toolpark.Member, before *uuid.UUID, limit int) ([]*Run, error) {
 	rows, _ := db.Pool.Query(ctx, `

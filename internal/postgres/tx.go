@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,12 +13,16 @@ import (
 // rollbackTime bounds the undoing of a transaction whose caller may be gone.
 const rollbackTime = 5 * time.Second
 
+// errAborted is the end of a transaction in which something failed that nobody minded.
+var errAborted = errors.New("the transaction was rolled back")
+
 // Tx is one READ COMMITTED transaction that takes as few round trips as it can: it begins together with
 // its first statement, and what is only written goes out together with the commit. It is for one goroutine.
 type Tx struct {
 	conn  *pgx.Conn
 	later *pgx.Batch
 	begun bool
+	err   error // the first failure: nothing runs after it
 }
 
 // Tx runs do in a transaction: it commits when do returns nil and rolls back otherwise. An error of
@@ -43,6 +49,9 @@ func (tx *Tx) Later() *pgx.Batch { return tx.later }
 // Send runs what was queued for later, then the batch, in one round trip, and has the batch's own functions
 // read its answers.
 func (tx *Tx) Send(ctx context.Context, batch *pgx.Batch) error {
+	if tx.err != nil {
+		return tx.err
+	}
 	all := &pgx.Batch{}
 	if !tx.begun {
 		all.Queue("begin isolation level read committed")
@@ -50,7 +59,11 @@ func (tx *Tx) Send(ctx context.Context, batch *pgx.Batch) error {
 	all.QueuedQueries = append(all.QueuedQueries, tx.later.QueuedQueries...)
 	all.QueuedQueries = append(all.QueuedQueries, batch.QueuedQueries...)
 	tx.begun, tx.later = true, &pgx.Batch{}
-	return tx.conn.SendBatch(ctx, all).Close()
+	err := tx.conn.SendBatch(ctx, all).Close()
+	if tx.conn.IsClosed() || tx.conn.PgConn().TxStatus() == 'E' {
+		tx.err = cmp.Or(err, errAborted)
+	}
+	return err
 }
 
 // Exec runs one statement.
@@ -89,7 +102,12 @@ func (tx *Tx) commit(ctx context.Context) error {
 		return nil
 	}
 	end := &pgx.Batch{}
-	end.Queue("commit")
+	end.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() != "COMMIT" { // of a transaction that had failed before
+			return errAborted
+		}
+		return nil
+	})
 	return tx.Send(ctx, end)
 }
 

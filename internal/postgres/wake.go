@@ -5,6 +5,7 @@ import (
 	"uuid"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/toolpark/toolpark"
 )
@@ -78,22 +79,27 @@ func (db *DB) OpenRuns(ctx context.Context, ids []uuid.UUID) ([]RunRef, error) {
 	return runs, mapError(err, "look for open runs")
 }
 
-// Sweep deletes what has outlived its use, a bounded number of rows at a time: Idempotency-Keys and
-// refusals of a day ago, and frames that came while their task was settling.
-func (db *DB) Sweep(ctx context.Context, limit int) error {
+// Sweep deletes what has outlived its use, at most limit rows of a kind: Idempotency-Keys and refusals of a
+// day ago, and frames that came while their task was settling. It tells whether there may be more.
+func (db *DB) Sweep(ctx context.Context, limit int) (more bool, err error) {
 	batch := &pgx.Batch{}
+	count := func(tag pgconn.CommandTag) error {
+		more = more || tag.RowsAffected() >= int64(limit)
+		return nil
+	}
 	batch.Queue(`
 		DELETE FROM idempotency_keys WHERE ctid IN (
 			SELECT ctid FROM idempotency_keys WHERE created_at < now() - $1::interval LIMIT $2)`,
-		toolpark.IdempotencyTTL, limit)
+		toolpark.IdempotencyTTL, limit).Exec(count)
 	batch.Queue(`
 		DELETE FROM runs WHERE id IN (
 			SELECT id FROM runs WHERE status = 'refused' AND ended_at < now() - $1::interval LIMIT $2)`,
-		toolpark.RefusedRunTTL, limit)
+		toolpark.RefusedRunTTL, limit).Exec(count)
 	batch.Queue(`
 		DELETE FROM progress WHERE ctid IN (
 			SELECT p.ctid FROM progress p
 			WHERE NOT EXISTS (SELECT FROM tasks t WHERE t.run_id = p.run_id AND t.key = p.task_key AND t.settled_at IS NULL)
-			LIMIT $1)`, limit)
-	return mapError(db.Pool.SendBatch(ctx, batch).Close(), "sweep")
+			LIMIT $1)`, limit).Exec(count)
+	err = db.Pool.SendBatch(ctx, batch).Close()
+	return more, mapError(err, "sweep")
 }
