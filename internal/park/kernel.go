@@ -14,10 +14,10 @@ import (
 )
 
 // evaluation is what the kernel made of one of its own tools' calls: an outcome, or a child that the call
-// waits for, or both when the child failed at birth.
+// waits for. A child that failed at birth is an outcome.
 type evaluation struct {
 	outcome *postgres.Outcome
-	child   *toolpark.Task // to be started; nil unless it waits for an executor or for the kernel
+	child   *toolpark.Task // to be started
 }
 
 // waitsForChild tells whether a task is a tool_call whose child has been made: it has no clock of its own

@@ -74,49 +74,34 @@ func TestWorkersDieUnderALoadOfKernelCalls(t *testing.T) {
 	skipShort(t)
 	s := newScene(t, servers{})
 	var (
-		ran     atomic.Int64
-		stopped atomic.Bool
-		kernel  = kernelCalls("echo")
-		tool    = echo("echo", &ran)
-		ledger  = proctest.NewLedger()
+		ran    atomic.Int64
+		kernel = kernelCalls("echo")
+		tool   = echo("echo", &ran)
+		ledger = proctest.NewLedger()
 	)
 	b := s.newBox("box", tool.Entry)
 	b.work(s.APIs[0], ledger, 16, tool)
 	load := proctest.Load{
 		Agent: s.Agent, Agents: 4, Definitions: b.declare(tool.Entry),
-		Round: func() []proctest.Expected {
-			if stopped.Load() {
-				return nil
-			}
-			return kernel()
-		},
+		Round: kernel,
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	type outcome struct {
-		finished []proctest.Finished
-		err      error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		finished, err := load.Run(ctx)
-		done <- outcome{finished, err}
-	}()
+	end := underway(ctx, load)
 	for range 4 {
 		before := ran.Load()
 		s.eventually("calls run and tool_calls wait for theirs", func() bool { return ran.Load() > before+8 && s.waitingForChildren() > 0 })
 		kill(s.Workers...)
 		s.restart(s.Workers...)
 	}
-	stopped.Store(true)
-	end := <-done
-	require.NoError(t, end.err, "nothing failed")
+	finished, err := end()
+	require.NoError(t, err, "nothing failed")
 	called := 0
-	for _, f := range end.finished {
+	for _, f := range finished {
 		called += len(f.Rounds) * kernelWidth / 3 * 2
 	}
 	require.EqualValues(t, called, ran.Load(), "every call ran once")
-	finished, err := s.Agent.Reread(ctx, end.finished)
+	finished, err = s.Agent.Reread(ctx, finished)
 	require.NoError(t, err)
 	require.NoError(t, ledger.Check(finished))
 	t.Logf("%d calls ran beside %d searches while all workers were killed 4 times", called, called/2)

@@ -18,34 +18,20 @@ func TestPostgresDiesUnderLoad(t *testing.T) {
 	server := ownPostgres(t)
 	s := newScene(t, servers{postgres: server})
 	var (
-		ran     atomic.Int64
-		stopped atomic.Bool
-		tool    = echo("echo", &ran)
-		ledger  = proctest.NewLedger()
+		ran    atomic.Int64
+		tool   = echo("echo", &ran)
+		ledger = proctest.NewLedger()
 	)
 	b := s.newBox("box", tool.Entry)
 	b.work(s.APIs[0], ledger, 16, tool)
 	next := echoes(1_000_000, 4, tool.Name)
 	load := proctest.Load{
 		Agent: s.Agent, Agents: 4, Definitions: b.declare(tool.Entry),
-		Round: func() []proctest.Expected {
-			if stopped.Load() {
-				return nil
-			}
-			return next()
-		},
+		Round: next,
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	type outcome struct {
-		finished []proctest.Finished
-		err      error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		finished, err := load.Run(ctx)
-		done <- outcome{finished, err}
-	}()
+	end := underway(ctx, load)
 
 	busy := func() {
 		before := ran.Load()
@@ -62,10 +48,9 @@ func TestPostgresDiesUnderLoad(t *testing.T) {
 		require.NoError(t, server.Restart(t.Context())) // from a clean stop: sessions end with an error of their own
 	}
 	busy()
-	stopped.Store(true)
-	end := <-done
-	require.NoError(t, end.err, "nothing failed")
-	finished, err := s.Agent.Reread(ctx, end.finished)
+	finished, err := end()
+	require.NoError(t, err, "nothing failed")
+	finished, err = s.Agent.Reread(ctx, finished)
 	require.NoError(t, err)
 	require.NoError(t, ledger.Check(finished))
 	s.over()

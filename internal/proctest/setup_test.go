@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"uuid"
@@ -220,4 +222,27 @@ func requireCode(t *testing.T, code toolpark.Code, err error) {
 	var refusal *toolpark.Error
 	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, code, refusal.Code)
+}
+
+// underway runs a load beside the test. end lets no more rounds begin and returns what was finished.
+func underway(ctx context.Context, load proctest.Load) (end func() ([]proctest.Finished, error)) {
+	var (
+		stopped  atomic.Bool
+		running  sync.WaitGroup
+		finished []proctest.Finished
+		err      error
+	)
+	next := load.Round
+	load.Round = func() []proctest.Expected {
+		if stopped.Load() {
+			return nil
+		}
+		return next()
+	}
+	running.Go(func() { finished, err = load.Run(ctx) })
+	return func() ([]proctest.Finished, error) {
+		stopped.Store(true)
+		running.Wait()
+		return finished, err
+	}
 }
