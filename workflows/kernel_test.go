@@ -216,6 +216,7 @@ func TestALostEvaluationSettlesByTheSameExpiry(t *testing.T) {
 		t.Parallel()
 		s, _ := kernelShop(t)
 		task := s.Call(s.run, s.runner, "tool_search", `{"query":"echo"}`)
+		s.started(task)
 		_, err := s.DB.Pool.Exec(t.Context(), `UPDATE frozen_contexts SET document = '[]'`)
 		require.NoError(t, err)
 		s.Another(t).StartWorker() // whose memory holds no context
