@@ -49,6 +49,10 @@ const (
 	MaxToolTimeout     = 7 * 24 * time.Hour
 	DefaultToolTimeout = 10 * time.Minute
 	MaxExtension       = time.Hour
+	MaxApprovalHold    = 24 * time.Hour // how long a call waits to be approved
+	DefaultAskTimeout  = time.Hour
+	MaxAskTimeout      = 24 * time.Hour
+	DefaultWaitTimeout = time.Hour
 	MaxWait            = time.Minute      // longest long poll
 	VerdictWait        = 10 * time.Second // how long a request waits for the workflow's verdict
 	IdempotencyTTL     = 24 * time.Hour   // how long an Idempotency-Key is remembered

@@ -58,6 +58,17 @@ const (
 	CodeReservedToolName Code = "reserved_tool_name"
 	CodeDuplicateTaskKey Code = "duplicate_task_key"
 	CodeAlreadySettled   Code = "already_settled"
+	CodeNotRetryable     Code = "not_retryable"
+	CodeNotAbandonable   Code = "not_abandonable"
+	CodeDetailsPruned    Code = "execution_details_pruned"
+)
+
+// Codes of decisions: approvals and asks.
+const (
+	CodeApprovalDenied      Code = "approval_denied"
+	CodeNotAwaitingApproval Code = "not_awaiting_approval"
+	CodeNotAwaitingInput    Code = "not_awaiting_input"
+	CodeInputChanged        Code = "input_changed"
 )
 
 // Codes of the executor plane.

@@ -13,7 +13,7 @@ type Task struct {
 	RunID              uuid.UUID
 	Key                string
 	Round              *int    // nil for what the append door authored, and for a child
-	ParentKey          *string // the tool_call that made this task; nil for any other
+	ParentKey          *string // the kernel tool's call that made this task; nil for any other
 	Position           int
 	Generation         int
 	Kind               TaskKind
@@ -26,12 +26,16 @@ type Task struct {
 	ToolCallID         *string // the provider's pairing key
 	AddressedRole      *ExecutorKind
 	AddressedTo        []uuid.UUID // who may claim: one executor, or every member of a pool
+	WaitsFor           *string     // the task whose settlement ends this one; nil for any other
+	Watched            bool        // a task waits for this one
 	TargetName         *string
 	EffectProfile      *EffectProfile
+	Approval           *Approval // nil when its mode or its origin let it run, or nothing has yet
 	OutputSchemaHash   []byte
 	TimeoutMS          *int64
 	AnnouncedTimeoutMS *int64
-	DispatchedAt       *time.Time
+	BeganAt            time.Time  // when this generation was authored
+	DispatchedAt       *time.Time // nil while it needs approval
 	DeadlineAt         *time.Time
 	ClaimedBy          *uuid.UUID
 	ClaimedAt          *time.Time
@@ -43,9 +47,30 @@ type Task struct {
 	SettledBy          *SettledBy
 	IsError            bool
 	ErrorKey           *string
+	AbandonedAt        *time.Time
+	AbandonedBy        *uuid.UUID
 	Revision           int64
 	CreatedAt          time.Time
 }
+
+// Approval is what let a call run, or refused it (spec: runs and tasks, Approval).
+type Approval struct {
+	Origin    string     `json:"origin"` // mode, rule, author, kernel, human, agent
+	DecidedBy *uuid.UUID `json:"decided_by,omitzero"`
+	DecidedAt time.Time  `json:"decided_at"`
+	Reason    string     `json:"reason,omitzero"` // a denial's
+	Edited    bool       `json:"edited,omitzero"` // it runs with another input than the call asked for
+}
+
+// What an Approval's Origin may be.
+const (
+	ApprovedByMode   = "mode"
+	ApprovedByRule   = "rule"
+	ApprovedByAuthor = "author"
+	ApprovedByKernel = "kernel"
+	DecidedByHuman   = "human"
+	DecidedByAgent   = "agent"
+)
 
 // SettledBy says what ended a task.
 type SettledBy string
@@ -57,6 +82,8 @@ const (
 	ByExpiry      SettledBy = "expiry"
 	ByTermination SettledBy = "termination" // its workflow was terminated by hand
 	ByKernel      SettledBy = "kernel"      // the kernel worked it out, or a child's outcome became its own
+	ByDecision    SettledBy = "decision"    // somebody denied it, or approved what could not be dispatched any more
+	ByResolution  SettledBy = "resolution"  // somebody answered an ask
 )
 
 // ID names the task.
@@ -98,6 +125,9 @@ const (
 	InputCancel     InputKind = "cancel"     // a member, a forced stop or an operator wants it to end
 	InputTerminated InputKind = "terminated" // its workflow was terminated by hand
 	InputChild      InputKind = "child"      // the task that it made has settled
+	InputApprove    InputKind = "approve"    // somebody lets it run
+	InputDeny       InputKind = "deny"       // somebody refuses it
+	InputResolution InputKind = "resolution" // somebody answers an ask
 )
 
 // Input is something staged for a task and not yet judged.
@@ -107,5 +137,5 @@ type Input struct {
 	Kind       InputKind
 	StagedAt   time.Time // by the database, after the row's lock
 	ActorID    *uuid.UUID
-	Body       []byte // a report as it came
+	Body       []byte // a report as it came, a denial's reason, or the input that an approver put in place of the call's own
 }

@@ -51,7 +51,7 @@ func (s Status) Settled() bool {
 type Origin string
 
 const (
-	OriginModel  Origin = "model"  // a call of a round
+	OriginModel  Origin = "model"  // a call of a round, or what a tool_call made of it
 	OriginAuthor Origin = "author" // the append door
 	OriginKernel Origin = "kernel"
 )
@@ -72,6 +72,8 @@ const (
 	ErrRunnerNotEligible    = "runner_not_eligible"
 	ErrApprovalDenied       = "approval_denied"
 
+	ErrApprovalExpired      = "approval_expired"
+	ErrAskTimeout           = "ask_timeout"
 	ErrToolFailed           = "tool_failed"
 	ErrToolTimeout          = "tool_timeout"
 	ErrToolUncertain        = "tool_uncertain"

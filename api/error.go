@@ -57,6 +57,14 @@ var statuses = map[toolpark.Code]int{
 	toolpark.CodeReservedToolName: http.StatusUnprocessableEntity,
 	toolpark.CodeDuplicateTaskKey: http.StatusUnprocessableEntity,
 	toolpark.CodeAlreadySettled:   http.StatusConflict,
+	toolpark.CodeNotRetryable:     http.StatusConflict,
+	toolpark.CodeNotAbandonable:   http.StatusConflict,
+	toolpark.CodeDetailsPruned:    http.StatusGone,
+
+	toolpark.CodeApprovalDenied:      http.StatusUnprocessableEntity,
+	toolpark.CodeNotAwaitingApproval: http.StatusConflict,
+	toolpark.CodeNotAwaitingInput:    http.StatusConflict,
+	toolpark.CodeInputChanged:        http.StatusConflict,
 
 	toolpark.CodeNotAddressedHere: http.StatusConflict,
 	toolpark.CodeNotClaimableKind: http.StatusConflict,

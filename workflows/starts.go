@@ -58,7 +58,7 @@ func (w waitingStart) delay() time.Duration {
 	if w.task.Status == toolpark.Running {
 		return 0
 	}
-	return max(0, w.task.Timeout()-time.Since(w.since))
+	return max(0, w.task.DeadlineAt.Sub(w.task.BeganAt)-time.Since(w.since))
 }
 
 func (s *starts) add(tasks []*toolpark.Task) {

@@ -47,9 +47,10 @@ func (a *Authored) Live() []*toolpark.Task {
 func startable(run *postgres.LockedRun, t *postgres.NewTask) *toolpark.Task {
 	task := &toolpark.Task{
 		AccountID: run.AccountID, RunID: run.ID, Key: t.Key, Generation: 1, Status: t.Status, ToolName: t.ToolName,
-		KernelTool: t.KernelTool, TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
+		Kind: t.Kind, KernelTool: t.KernelTool, TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
+		BeganAt: run.Now,
 	}
-	deadline := run.Now.Add(task.Timeout())
+	deadline := run.Now.Add(t.Clock())
 	task.DeadlineAt = &deadline
 	return task
 }
@@ -110,7 +111,7 @@ func (a *Authored) insert(tx *postgres.Tx) error {
 func (a *Authored) messages() []notify.Message {
 	messages := []notify.Message{{Topic: notify.RunTopic(a.run.ID)}}
 	for i := range a.Tasks {
-		messages = append(messages, arrived(a.run.ID, a.Tasks[i].Key, a.Tasks[i].AddressedTo)...)
+		messages = append(messages, arrived(a.run.ID, a.Tasks[i].Key, a.Tasks[i].Listed())...)
 	}
 	return messages
 }

@@ -31,14 +31,44 @@ type NewTask struct {
 	AddressedRole    *toolpark.ExecutorKind  `json:"addressed_role"`
 	AddressedTo      []uuid.UUID             `json:"addressed_to"`
 	TargetName       *string                 `json:"target_name"`
+	WaitsFor         *string                 `json:"waits_for"`
 	EffectProfile    *toolpark.EffectProfile `json:"effect_profile"`
+	Approval         *toolpark.Approval      `json:"approval"`
 	OutputSchemaHash []byte                  `json:"-"`
 	TimeoutMS        *int64                  `json:"timeout_ms"`
+	HoldMS           *int64                  `json:"hold_ms"` // how long it waits to be approved; nil when it does not
 	AnnouncedMS      *int64                  `json:"announced_timeout_ms"`
 	ErrorKey         *string                 `json:"error_key"`   // of a failed birth
 	ErrorDetail      *string                 `json:"-"`           //
 	Input            jsontext.Value          `json:"-"`           // nil when the arguments were no JSON object
 	OutputSchemaHex  *string                 `json:"output_hash"` // set by InsertTasks
+
+	// Application is the agent's own application, whose inbox lists what waits for a person; nil when a human
+	// made the run.
+	Application *uuid.UUID `json:"-"`
+}
+
+// Listed are the executors whose inbox lists the task: those that it is addressed to, once it is dispatched.
+func (t *NewTask) Listed() []uuid.UUID {
+	if t.Status != toolpark.NeedsApproval && t.Status != toolpark.AwaitingInput {
+		return t.AddressedTo
+	}
+	if t.Application == nil {
+		return nil
+	}
+	return []uuid.UUID{*t.Application}
+}
+
+// Clock is how long the task may wait at first: to be approved, or for its result.
+func (t *NewTask) Clock() time.Duration {
+	ms := t.HoldMS
+	if ms == nil {
+		ms = t.TimeoutMS
+	}
+	if ms == nil {
+		return toolpark.DefaultToolTimeout
+	}
+	return time.Duration(*ms) * time.Millisecond
 }
 
 // LockedRun is a run's row under its lock, and the database's clock read after it.
@@ -162,13 +192,14 @@ func queueRows(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
 	}
 	batch.Queue(`
 		INSERT INTO tasks (account_id, run_id, key, round, parent_key, position, kind, origin, status, callable_name,
-			tool_name, tool_alias, kernel_tool, tool_call_id, addressed_role, addressed_to, target_name, effect_profile, output_schema_hash, timeout_ms,
-			announced_timeout_ms, dispatched_at, deadline_at, settled_at, settled_by, error_key, wake_at, created_at)
+			tool_name, tool_alias, kernel_tool, tool_call_id, addressed_role, addressed_to, waits_for, target_name,
+			effect_profile, approval, output_schema_hash, timeout_ms, announced_timeout_ms, began_at, dispatched_at,
+			deadline_at, settled_at, settled_by, error_key, wake_at, created_at)
 		SELECT $1, $2, key, round, parent_key, position, kind, origin, status, callable_name, tool_name, tool_alias,
-			kernel_tool, tool_call_id, addressed_role, addressed_to, target_name, effect_profile, output_hash::bytea, timeout_ms,
-			announced_timeout_ms,
-			CASE WHEN status <> 'failed' THEN $4::timestamptz END,
-			CASE WHEN status <> 'failed' THEN $4::timestamptz + timeout_ms * interval '1 millisecond' END,
+			kernel_tool, tool_call_id, addressed_role, addressed_to, waits_for, target_name, effect_profile, approval,
+			output_hash::bytea, timeout_ms, announced_timeout_ms, $4,
+			CASE WHEN status NOT IN ('failed', 'needs_approval') THEN $4::timestamptz END,
+			CASE WHEN status <> 'failed' THEN $4::timestamptz + coalesce(hold_ms, timeout_ms) * interval '1 millisecond' END,
 			CASE WHEN status = 'failed' THEN $4::timestamptz END,
 			CASE WHEN status = 'failed' THEN 'birth' END,
 			error_key,
@@ -176,8 +207,8 @@ func queueRows(batch *pgx.Batch, run *LockedRun, tasks []NewTask) error {
 			$4
 		FROM json_to_recordset($3::json) AS t(key text, round int, parent_key text, position int, kind text, origin text,
 			status text, callable_name text, tool_name text, tool_alias text, kernel_tool text, tool_call_id text, addressed_role text, addressed_to uuid[],
-			target_name text, effect_profile json, output_hash text, timeout_ms bigint,
-			announced_timeout_ms bigint, error_key text)`,
+			waits_for text, target_name text, effect_profile json, approval json, output_hash text, timeout_ms bigint,
+			hold_ms bigint, announced_timeout_ms bigint, error_key text)`,
 		run.AccountID, run.ID, jsontext.Value(rows), run.Now, wakeGrace)
 	return nil
 }
@@ -215,7 +246,7 @@ func queueDeliveries(batch *pgx.Batch, run *LockedRun, tasks []NewTask) {
 		keys      []string
 	)
 	for i := range tasks {
-		for _, executor := range tasks[i].AddressedTo {
+		for _, executor := range tasks[i].Listed() {
 			executors, keys = append(executors, executor), append(keys, tasks[i].Key)
 		}
 	}
@@ -235,7 +266,7 @@ func birthEvents(round *int, tasks []NewTask) []Event {
 		events = append(events, Event{Type: eventRoundOpened, Data: roundData(round)})
 	}
 	for i := range tasks {
-		events = append(events, taskStatus(tasks[i].Key, 1, tasks[i].Status))
+		events = append(events, birthOf(tasks[i].Key, 1, tasks[i].Status)...)
 	}
 	if round != nil && !anyLive(tasks) {
 		events = append(events, Event{Type: eventRoundSettled, Data: roundData(round)})

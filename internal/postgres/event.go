@@ -24,7 +24,10 @@ type Event struct {
 const (
 	eventRunAccepted      = "run_accepted"
 	eventRoundOpened      = "round_opened"
+	eventRoundReopened    = "round_reopened"
 	eventTaskStatus       = "task_status"
+	eventApprovalRequired = "approval_required"
+	eventAskRequired      = "ask_required"
 	eventDeadlineExtended = "task_deadline_extended"
 	eventRoundSettled     = "round_settled"
 	eventRunStatus        = "run_status"
@@ -35,6 +38,21 @@ const (
 func taskStatus(key string, generation int, status toolpark.Status) Event {
 	return Event{Type: eventTaskStatus, Data: jsontext.Value(fmt.Sprintf(
 		`{"task_key":"%s","generation":%d,"status":"%s"}`, key, generation, status))}
+}
+
+// birthOf are the events of a generation of a task that begins.
+func birthOf(key string, generation int, status toolpark.Status) []Event {
+	begun := taskStatus(key, generation, status)
+	required := Event{Data: jsontext.Value(fmt.Sprintf(`{"task_key":"%s","generation":%d}`, key, generation))}
+	switch status {
+	case toolpark.NeedsApproval:
+		required.Type = eventApprovalRequired
+	case toolpark.AwaitingInput:
+		required.Type = eventAskRequired
+	default:
+		return []Event{begun}
+	}
+	return []Event{begun, required}
 }
 
 func runStatus(status toolpark.RunStatus) Event {

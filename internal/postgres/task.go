@@ -16,10 +16,10 @@ import (
 const wakeGrace = 5 * time.Second
 
 const taskColumns = `t.account_id, t.run_id, t.key, t.round, t.parent_key, t.position, t.generation, t.kind, t.origin, t.status,
-	t.callable_name, t.tool_name, t.tool_alias, t.kernel_tool, t.tool_call_id, t.addressed_role, t.addressed_to, t.target_name, t.effect_profile,
-	t.output_schema_hash, t.timeout_ms, t.announced_timeout_ms, t.dispatched_at, t.deadline_at, t.claimed_by, t.claimed_at,
+	t.callable_name, t.tool_name, t.tool_alias, t.kernel_tool, t.tool_call_id, t.addressed_role, t.addressed_to, t.waits_for, t.watched, t.target_name,
+	t.effect_profile, t.approval, t.output_schema_hash, t.timeout_ms, t.announced_timeout_ms, t.began_at, t.dispatched_at, t.deadline_at, t.claimed_by, t.claimed_at,
 	t.claim_token_hash, t.claim_shown, t.cancel_requested_at, t.next_input, t.settled_at, t.settled_by, t.is_error,
-	t.error_key, t.revision, t.created_at`
+	t.error_key, t.abandoned_at, t.abandoned_by, t.revision, t.created_at`
 
 // LockedTask is a task's row under its lock, with the clock and what is staged, both read by a
 // statement of their own after the lock: one clever UPDATE would stamp before the lock wait, or not
@@ -89,7 +89,8 @@ func (db *DB) Task(ctx context.Context, id toolpark.TaskID) (*toolpark.Task, err
 // TaskDetail is a task with what it was asked and, once settled, what came of it.
 type TaskDetail struct {
 	toolpark.Task
-	Input             jsontext.Value
+	Input             jsontext.Value // what it runs with
+	OriginalInput     jsontext.Value // what was asked before an approver edited it; nil when nobody did
 	Content           jsontext.Value
 	StructuredContent jsontext.Value
 	Title             *string
@@ -99,7 +100,7 @@ type TaskDetail struct {
 }
 
 const taskDetails = `
-	SELECT ` + taskColumns + `, p.input, r.content, r.structured_content, r.title, r.metadata, r.error_detail,
+	SELECT ` + taskColumns + `, p.input, p.original_input, r.content, r.structured_content, r.title, r.metadata, r.error_detail,
 		r.rejected_result
 	FROM tasks t
 	LEFT JOIN task_payloads p ON p.run_id = t.run_id AND p.task_key = t.key AND p.generation = t.generation

@@ -69,7 +69,7 @@ CREATE TABLE tasks (
     key text COLLATE "C" NOT NULL,
     account_id uuid NOT NULL,
     round integer, -- null for what the append door authored, and for a child
-    parent_key text COLLATE "C", -- the tool_call that made this task; null for any other
+    parent_key text COLLATE "C", -- the kernel tool's call that made this task; null for any other
     position integer NOT NULL, -- in its round, or in its append
     generation integer NOT NULL DEFAULT 1,
     kind text NOT NULL CHECK (kind IN ('tool', 'ask', 'wait')),
@@ -83,13 +83,17 @@ CREATE TABLE tasks (
     tool_call_id text, -- the provider's pairing key
     addressed_role text, -- runner, agent_application, tools_provider
     addressed_to uuid[] NOT NULL DEFAULT '{}', -- who may claim: one executor, or every member of a pool
+    waits_for text COLLATE "C", -- the task whose settlement ends this one; null for any other
+    watched boolean NOT NULL DEFAULT false, -- a task waits for this one
     target_name text, -- whom an operator reads it is for: the executor's display name when it was accepted
     effect_profile json,
+    approval json, -- what let it run, when a rule or somebody did; null when its mode or origin did, or nothing yet
     output_schema_hash bytea,
     timeout_ms bigint,
     announced_timeout_ms bigint, -- bounds one extension; null when none was announced
-    dispatched_at timestamptz,
-    deadline_at timestamptz, -- the park's clock; a claim restarts it, an extension moves it
+    began_at timestamptz NOT NULL, -- when this generation was authored
+    dispatched_at timestamptz, -- null while it needs approval
+    deadline_at timestamptz, -- the park's clock; an approval and a claim restart it, an extension moves it
     claimed_by uuid,
     claimed_at timestamptz,
     claim_token_hash bytea,
@@ -97,9 +101,12 @@ CREATE TABLE tasks (
     cancel_requested_at timestamptz,
     next_input integer NOT NULL DEFAULT 1, -- the seq of the next staged input
     settled_at timestamptz,
-    settled_by text CHECK (settled_by IN ('birth', 'commit', 'cancel', 'expiry', 'termination', 'kernel')),
+    settled_by text CHECK (settled_by IN ('birth', 'commit', 'cancel', 'expiry', 'termination', 'kernel',
+        'decision', 'resolution')),
     is_error boolean NOT NULL DEFAULT false,
     error_key text,
+    abandoned_at timestamptz, -- somebody gave the failure up: it is not retried any more
+    abandoned_by uuid,
     revision bigint NOT NULL DEFAULT 1, -- bumped by every write a waiter may wait for
     wake_at timestamptz, -- when the recovery loop nudges the task's workflow; null when settled
     wake_attempts integer NOT NULL DEFAULT 0,
@@ -116,6 +123,8 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_of_round ON tasks (run_id, round, position);
 CREATE INDEX tasks_live ON tasks (run_id, round) WHERE settled_at IS NULL;
 CREATE INDEX tasks_to_wake ON tasks (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX tasks_for_people ON tasks (account_id, began_at, run_id, key) WHERE status IN ('needs_approval', 'awaiting_input');
+CREATE INDEX tasks_waiting ON tasks (run_id, waits_for) WHERE waits_for IS NOT NULL AND settled_at IS NULL;
 
 -- What a task was asked to do, per generation.
 CREATE TABLE task_payloads (
@@ -123,7 +132,8 @@ CREATE TABLE task_payloads (
     task_key text COLLATE "C" NOT NULL,
     generation integer NOT NULL,
     account_id uuid NOT NULL,
-    input json, -- null when the arguments were no JSON object
+    input json, -- what it runs with; null when the arguments were no JSON object
+    original_input json, -- what was asked before an approver edited it; null when nobody did
     PRIMARY KEY (run_id, task_key, generation),
     FOREIGN KEY (run_id, task_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE
 );
@@ -144,6 +154,17 @@ CREATE TABLE task_results (
     FOREIGN KEY (run_id, task_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE
 );
 
+-- How each earlier generation of a task ended: its row as it was when it was retried.
+CREATE TABLE task_generations (
+    run_id uuid NOT NULL,
+    task_key text COLLATE "C" NOT NULL,
+    generation integer NOT NULL,
+    account_id uuid NOT NULL,
+    facts json NOT NULL, -- the columns of tasks
+    PRIMARY KEY (run_id, task_key, generation),
+    FOREIGN KEY (run_id, task_key) REFERENCES tasks (run_id, key) ON DELETE CASCADE
+);
+
 -- What somebody wants of a task: staged under the row's lock, judged in order by its workflow.
 CREATE TABLE task_inputs (
     run_id uuid NOT NULL,
@@ -151,11 +172,11 @@ CREATE TABLE task_inputs (
     seq integer NOT NULL,
     generation integer NOT NULL,
     account_id uuid NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('commit', 'cancel', 'terminated', 'child')),
+    kind text NOT NULL CHECK (kind IN ('commit', 'cancel', 'terminated', 'child', 'approve', 'deny', 'resolution')),
     staged_at timestamptz NOT NULL, -- by the database, after the lock; lateness is judged by this
     actor_id uuid, -- the executor or member that staged it
     token_hash bytea,
-    body bytea, -- a report as it came, until it is judged
+    body bytea, -- a report as it came, a denial's reason or an edited input, until it is judged
     body_hash bytea,
     verdict json,
     judged_at timestamptz,
