@@ -25,6 +25,10 @@ const (
 	MaxSchemaDepth      = 64        // nesting of one JSON Schema
 	MaxJSONDepth        = 128       // nesting of any other JSON
 	MaxNumberLength     = 1000      // characters of one JSON number
+	MaxApprovalRules    = 256
+	MaxApprovalPattern  = 512
+	MaxApprovalReason   = 256
+	MaxApprovalWildcard = 64
 	MaxNumberExponent   = 1000      // magnitude of one JSON number's exponent
 	MaxRoundsBody       = 16 << 20  // bytes of a request body that authors a round
 	MaxCommitBody       = 8 << 20   // bytes of a request body that commits a result
@@ -33,6 +37,7 @@ const (
 	DefaultPage         = 50        // rows of one page when the request names no limit
 	MaxIdempotencyKey   = 64        // printable ASCII characters
 	MaxClaimKey         = 64        // characters
+	MaxDecisionReason   = 2 << 10   // bytes kept of a denial's reason
 	MaxDocumentName     = 64        // characters of an announced document's name
 	MaxDocumentSummary  = 1024      // bytes of an announced document's description
 	MaxImportNames      = 10_000    // names in one import field

@@ -57,6 +57,7 @@ const (
 	CodeRunSettled       Code = "run_settled"
 	CodeReservedToolName Code = "reserved_tool_name"
 	CodeDuplicateTaskKey Code = "duplicate_task_key"
+	CodeInvalidApprovalRules Code = "invalid_approval_rules"
 	CodeAlreadySettled   Code = "already_settled"
 	CodeNotRetryable     Code = "not_retryable"
 	CodeNotAbandonable   Code = "not_abandonable"

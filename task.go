@@ -47,6 +47,9 @@ func (s Status) Settled() bool {
 	return false
 }
 
+// AwaitsPerson tells whether the task waits for somebody to decide or to answer.
+func (s Status) AwaitsPerson() bool { return s == NeedsApproval || s == AwaitingInput }
+
 // Origin says who authored a task.
 type Origin string
 

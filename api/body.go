@@ -49,9 +49,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, exempt ...str
 
 // readOptionalBody is readBody for routes that may be called without a body, which reads as {}. A body
 // whose length was not declared may turn out to be none.
-func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64) (jsontext.Value, error) {
+func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64, exempt ...string) (jsontext.Value, error) {
 	if r.ContentLength > 0 {
-		return readBody(w, r, limit)
+		return readBody(w, r, limit, exempt...)
 	}
 	body, err := readAll(w, r, limit)
 	if err != nil {
@@ -63,7 +63,7 @@ func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64) (json
 	if err := checkContentType(r); err != nil {
 		return nil, err
 	}
-	return body, strictjson.Check(body)
+	return body, strictjson.Check(body, exempt...)
 }
 
 // noFields reads the optional body of a route that takes no fields.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/notify"
+	"github.com/toolpark/toolpark/internal/park"
 	"github.com/toolpark/toolpark/internal/postgres"
 )
 
@@ -23,8 +24,11 @@ type inboxRow struct {
 	TaskKey        string                  `json:"task_key"`
 	Generation     int                     `json:"generation"`
 	Redelivery     bool                    `json:"redelivery"`
-	ToolName       string                  `json:"tool_name"`
+	ToolName       *string                 `json:"tool_name"` // null for an ask
+	ToolAlias      *string                 `json:"tool_alias,omitzero"`
 	ToolInput      jsontext.Value          `json:"tool_input"`
+	InputDigest    string                  `json:"input_digest,omitzero"` // of an approval: what a decision is bound to
+	Target         *string                 `json:"target_name,omitzero"`  // of an approval: whom the call would go to
 	ToolCallID     *string                 `json:"tool_call_id,omitzero"`
 	EffectProfile  *toolpark.EffectProfile `json:"effect_profile,omitzero"`
 	IdempotencyKey string                  `json:"idempotency_key"` // the same in every generation
@@ -34,8 +38,15 @@ type inboxRow struct {
 	DeadlineAt     time.Time               `json:"deadline_at"`
 	TimeoutMS      int64                   `json:"timeout_ms"`
 	Claimed        bool                    `json:"claimed"`
-	AddressedTo    *addressedTo            `json:"addressed_to"`
+	AddressedTo    *addressedTo            `json:"addressed_to"` // null for the kernel's
 }
+
+// What an inbox row asks of its reader.
+const (
+	rowToolCall = "tool_call"
+	rowAsk      = "ask"
+	rowApproval = "approval"
+)
 
 type requestedBy struct {
 	Member uuid.UUID           `json:"member_public_id"`
@@ -44,14 +55,23 @@ type requestedBy struct {
 }
 
 func newInboxRow(r *postgres.InboxRow) inboxRow {
-	return inboxRow{
-		Kind: "tool_call", Run: r.RunID, Workspace: r.WorkspaceID, TaskKey: r.TaskKey, Generation: r.Generation,
+	row := inboxRow{
+		Kind: rowToolCall, ToolAlias: r.ToolAlias, Run: r.RunID, Workspace: r.WorkspaceID, TaskKey: r.TaskKey, Generation: r.Generation,
 		Redelivery: r.Generation > 1, ToolName: r.ToolName, ToolInput: r.ToolInput, ToolCallID: r.ToolCallID,
 		EffectProfile: r.EffectProfile, IdempotencyKey: fmt.Sprintf("%s/%s", r.RunID, r.TaskKey),
 		RequestedBy: requestedBy{Member: r.MemberID, Handle: r.MemberHandle, Kind: r.MemberKind},
 		Session:     r.Session, StartedAt: r.DispatchedAt, DeadlineAt: r.DeadlineAt, TimeoutMS: r.TimeoutMS, Claimed: r.Claimed,
-		AddressedTo: newAddressedTo(r.AddressedRole, r.AddressedTo),
 	}
+	if r.AddressedRole != nil {
+		row.AddressedTo = newAddressedTo(*r.AddressedRole, r.AddressedTo)
+	}
+	switch r.Status {
+	case toolpark.NeedsApproval:
+		row.Kind, row.Target, row.InputDigest = rowApproval, r.TargetName, park.InputDigest(r.Task(), r.ToolInput)
+	case toolpark.AwaitingInput:
+		row.Kind = rowAsk
+	}
+	return row
 }
 
 type inboxPlace struct {
@@ -60,19 +80,31 @@ type inboxPlace struct {
 	Key string
 }
 
+func (p inboxPlace) position() postgres.InboxPosition {
+	return postgres.InboxPosition{DispatchedAt: p.At, RunID: p.Run, TaskKey: p.Key}
+}
+
+// inboxPlaceOf reads which page of inbox rows is asked for.
+func inboxPlaceOf(r *http.Request) (limit int, after inboxPlace, err error) {
+	limit, cursor, err := page(r)
+	if err != nil {
+		return 0, after, err
+	}
+	if after, err = decodeCursor[inboxPlace](cursor); err != nil {
+		return 0, after, err
+	}
+	if cursor != "" && !possibleKey.MatchString(after.Key) {
+		return 0, after, badCursor()
+	}
+	return limit, after, nil
+}
+
 // getInbox lists the live rows of the caller, oldest first. With wait_ms it waits until the inbox
 // differs from the version in unless, or, without one, until a row is unclaimed.
 func (s *Server) getInbox(w http.ResponseWriter, r *http.Request) error {
-	limit, cursor, err := page(r)
+	limit, after, err := inboxPlaceOf(r)
 	if err != nil {
 		return err
-	}
-	after, err := decodeCursor[inboxPlace](cursor)
-	if err != nil {
-		return err
-	}
-	if cursor != "" && !possibleKey.MatchString(after.Key) {
-		return badCursor()
 	}
 	wait, err := waitMS(r)
 	if err != nil {
@@ -91,22 +123,27 @@ func (s *Server) getInbox(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rows, err := s.DB.Inbox(r.Context(), e.Account, e.ID,
-		postgres.InboxPosition{DispatchedAt: after.At, RunID: after.Run, TaskKey: after.Key}, limit+1)
+	rows, err := s.DB.Inbox(r.Context(), e.Account, e.ID, after.position(), limit+1)
 	if err != nil {
 		return err
 	}
+	list, next, err := inboxPage(rows, limit)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"version": version, "inbox": list, "pagination": next})
+}
+
+// inboxPage renders a page of inbox rows, of which one more than limit was read.
+func inboxPage(rows []*postgres.InboxRow, limit int) ([]inboxRow, pagination, error) {
 	rows, next, err := nextPage(rows, limit, func(row *postgres.InboxRow) inboxPlace {
 		return inboxPlace{At: row.DispatchedAt, Run: row.RunID, Key: row.TaskKey}
 	})
-	if err != nil {
-		return err
-	}
 	list := make([]inboxRow, len(rows))
 	for i, row := range rows {
 		list[i] = newInboxRow(row)
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"version": version, "inbox": list, "pagination": next})
+	return list, next, err
 }
 
 // inboxTask names the task of the path. A task of another account is not found by any statement.

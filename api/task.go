@@ -35,7 +35,7 @@ type taskRow struct {
 	Target        *target                 `json:"target"`
 	ClaimedBy     *uuid.UUID              `json:"claimed_by"`
 	EffectProfile *toolpark.EffectProfile `json:"effect_profile"`
-	Approval      *approval               `json:"approval"`
+	Approval      *toolpark.Approval      `json:"approval"` // null until somebody decides
 	DeadlineAt    *time.Time              `json:"deadline_at"`
 	TimeoutMS     *int64                  `json:"timeout_ms"`
 	Generation    int                     `json:"generation"`
@@ -60,17 +60,14 @@ type target struct {
 	ToolName string    `json:"tool_name"`
 }
 
-type approval struct {
-	Origin    string    `json:"origin"` // what let it pass: mode, author, kernel
-	DecidedAt time.Time `json:"decided_at"`
-}
-
 // taskResponse is a task whole.
 type taskResponse struct {
 	taskRow
-	ToolInput         jsontext.Value `json:"tool_input"`
-	Output            *string        `json:"output"`  // the text projection; null until the task settles
-	Content           jsontext.Value `json:"content"` // a list of blocks; null until the task settles
+	ToolInput         jsontext.Value `json:"tool_input"`              // what it runs with
+	OriginalInput     jsontext.Value `json:"original_input,omitzero"` // what was asked, when an approver edited it
+	InputDigest       string         `json:"input_digest,omitzero"`   // what a decision is bound to; while it needs approval
+	Output            *string        `json:"output"`                  // the text projection; null until the task settles
+	Content           jsontext.Value `json:"content"`                 // a list of blocks; null until the task settles
 	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
 	Title             *string        `json:"title,omitzero"`
 	Metadata          jsontext.Value `json:"metadata,omitzero"`
@@ -88,20 +85,30 @@ func newTaskRow(t *toolpark.Task) taskRow {
 	if t.ErrorKey != nil {
 		row.Error = &toolpark.TaskError{Key: *t.ErrorKey}
 	}
-	if t.KernelTool != nil {
-		row.Approval = &approval{Origin: "kernel", DecidedAt: t.CreatedAt}
-	}
+	row.Approval = approvalOf(t)
 	if t.AddressedRole != nil {
 		row.AddressedTo = newAddressedTo(*t.AddressedRole, t.AddressedTo)
-		row.Approval = &approval{Origin: "mode", DecidedAt: t.CreatedAt}
-		if t.Origin == toolpark.OriginAuthor {
-			row.Approval.Origin = "author"
-		}
 		if *t.AddressedRole == toolpark.Runner {
 			row.Target = &target{Kind: "runner", Runner: t.AddressedTo[0], ToolName: *t.ToolName}
 		}
 	}
 	return row
+}
+
+// approvalOf is what let a call run: what the row says, or else its run's mode or its own origin when it was authored.
+func approvalOf(t *toolpark.Task) *toolpark.Approval {
+	granted := &toolpark.Approval{Origin: toolpark.ApprovedByMode, DecidedAt: t.BeganAt}
+	switch {
+	case t.Approval != nil:
+		return t.Approval
+	case t.Kind != toolpark.KindTool, t.DispatchedAt == nil: // it crosses no such stage, was held all its life, or failed at birth
+		return nil
+	case t.KernelTool != nil:
+		granted.Origin = toolpark.ApprovedByKernel
+	case t.Origin == toolpark.OriginAuthor:
+		granted.Origin = toolpark.ApprovedByAuthor
+	}
+	return granted
 }
 
 func newAddressedTo(role toolpark.ExecutorKind, executors []uuid.UUID) *addressedTo {
@@ -115,7 +122,10 @@ func newAddressedTo(role toolpark.ExecutorKind, executors []uuid.UUID) *addresse
 func newTaskResponse(t *postgres.TaskDetail) (taskResponse, error) {
 	response := taskResponse{
 		taskRow: newTaskRow(&t.Task), ToolInput: t.Input, StructuredContent: t.StructuredContent, Title: t.Title,
-		Metadata: t.Metadata, RejectedResult: t.RejectedResult,
+		Metadata: t.Metadata, RejectedResult: t.RejectedResult, OriginalInput: t.OriginalInput,
+	}
+	if t.Status == toolpark.NeedsApproval {
+		response.InputDigest = park.InputDigest(&t.Task, t.Input)
 	}
 	if response.Error != nil && t.ErrorDetail != nil {
 		response.Error.Detail = *t.ErrorDetail
@@ -282,7 +292,8 @@ func (s *Server) withTask(ctx context.Context, id toolpark.TaskID, err error) er
 		return err
 	}
 	switch refusal.Code {
-	case toolpark.CodeAlreadySettled, toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled:
+	case toolpark.CodeAlreadySettled, toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled, toolpark.CodeNotAwaitingApproval,
+		toolpark.CodeInputChanged:
 	default:
 		return err
 	}

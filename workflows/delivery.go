@@ -158,6 +158,12 @@ func details(task *toolpark.Task, status toolpark.Status) string {
 		return fmt.Sprintf("Was worked out by the kernel; a worker is about to settle it as %s.", status)
 	case status.Settled():
 		return fmt.Sprintf("Was parked for %s; a worker is about to settle it as %s.", target, status)
+	case status == toolpark.NeedsApproval:
+		return fmt.Sprintf("Waits for a person, until %s, to allow this call for %s: POST /agent_api/v1/runs/%s/tasks/%s/approve or "+
+			"…/deny, or `toolpark approvals`. Whoever may read the run may decide, agents only with may_decide.", until, target, task.RunID, task.Key)
+	case status == toolpark.AwaitingInput:
+		return fmt.Sprintf("Waits for a person's answer, until %s: POST /agent_api/v1/runs/%s/tasks/%s/resolution. "+
+			"Whoever may read the run may answer.", until, task.RunID, task.Key)
 	case callsTool(task):
 		return "The kernel makes the call that this one asks for as a task of its own, then waits for that task, " +
 			"whose deadline is the only one. The current details name it."

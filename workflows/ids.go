@@ -49,15 +49,17 @@ func RunOfWorkflow(id string) (uuid.UUID, bool) {
 type Signal string
 
 const (
-	SignalCommit  Signal = "commit"  // an executor's report is staged
-	SignalCancel  Signal = "cancel"  // a cancel is staged
-	SignalClaimed Signal = "claimed" // a claim has lasted long enough to be shown
-	SignalWake    Signal = "wake"    // the recovery loop found something due
-	SignalStop    Signal = "stop"    // a run is being stopped
-	SignalEnded   Signal = "ended"   // a run has ended
+	SignalCommit     Signal = "commit"     // an executor's report is staged
+	SignalCancel     Signal = "cancel"     // a cancel is staged
+	SignalClaimed    Signal = "claimed"    // a claim has lasted long enough to be shown
+	SignalDecision   Signal = "decision"   // an approval or a denial is staged
+	SignalResolution Signal = "resolution" // an answer to an ask is staged
+	SignalWake       Signal = "wake"       // the recovery loop found something due
+	SignalStop       Signal = "stop"       // a run is being stopped
+	SignalEnded      Signal = "ended"      // a run has ended
 )
 
 var (
-	taskSignals = []Signal{SignalCommit, SignalCancel, SignalClaimed, SignalWake}
+	taskSignals = []Signal{SignalCommit, SignalCancel, SignalClaimed, SignalDecision, SignalResolution, SignalWake}
 	runSignals  = []Signal{SignalStop, SignalEnded, SignalWake}
 )

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/activities"
 	"github.com/toolpark/toolpark/internal/visibility"
 )
@@ -110,6 +111,12 @@ func (wf *toolTask) show(ctx workflow.Context, a activities.AdvanceResult) {
 		wf.log.Warn("The state could not be shown.", "error", err)
 	}
 	switch {
+	case a.Child != "":
+	case a.Status == toolpark.Dispatched && !claimed:
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Approved, and parked for whom it is addressed to until %s. "+
+			"Request cancellation of this workflow to settle the task as canceled.", a.DeadlineAt.UTC().Format(time.RFC3339)))
+	case a.Status == toolpark.Running:
+		workflow.SetCurrentDetails(ctx, "Approved; the kernel works it out.")
 	case a.Over:
 		workflow.SetCurrentDetails(ctx, fmt.Sprintf("Settled: %s.", state))
 	case claimed:

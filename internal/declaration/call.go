@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
 	"github.com/toolpark/toolpark/internal/strictjson"
 	"github.com/toolpark/toolpark/schema"
 )
@@ -60,6 +61,19 @@ func admit(c *Context, schemas *schema.Cache, budget *schema.Budget, call Call) 
 		input, failure = tool.Kernel.input(input)
 	}
 	return Admitted{Tool: tool, Input: input, Failure: failure}
+}
+
+// CheckMapped holds an input in the tool's own spelling to what the tool takes; its failure is invalid_tool_input.
+func (t *Tool) CheckMapped(schemas *schema.Cache, input jsontext.Value) *toolpark.TaskError {
+	parameters := t.Parameters
+	if t.Kernel != nil {
+		entry, ok := catalog.Find(t.Kernel.Canonical)
+		if !ok { // frozen by a version that had it
+			return fail(toolpark.ErrInvalidToolInput, "%s is no tool of this version", t.Kernel.Canonical)
+		}
+		parameters = entry.Parameters
+	}
+	return checkInput(schemas, schema.NewBudget(), parameters, input)
 }
 
 // checkInput holds an input to a tool's declared parameters.

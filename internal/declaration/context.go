@@ -9,13 +9,15 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/approval"
 )
 
 // Context is what a run may call, decided once, at its acceptance. It does not change.
 type Context struct {
-	Tools       []Tool      `json:"tools"` // in the byte order of their names
-	Environment Environment `json:"environment"`
-	Skills      []Skill     `json:"skills"` // in the byte order of callable and name
+	Tools         []Tool          `json:"tools"` // in the byte order of their names
+	Environment   Environment     `json:"environment"`
+	Skills        []Skill         `json:"skills"` // in the byte order of callable and name
+	ApprovalRules []approval.Rule `json:"approval_rules,omitempty"`
 }
 
 // Tool is one callable of a context.

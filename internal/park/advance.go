@@ -68,16 +68,24 @@ type advance struct {
 	parent   *toolpark.Task // nil unless a tool_call made the task
 	found    Advanced
 	news     func() []notify.Message // made of what the commit tells
+
+	dispatched bool        // it was approved
+	unlisted   []uuid.UUID // whose inbox listed it until then
+	listed     []uuid.UUID // whose inbox lists the child it made
 }
 
 func (a *advance) take(ctx context.Context, tx *postgres.Tx) error {
 	if a.canceled && a.task.CancelRequestedAt == nil {
 		stageOwnCancel(tx, a.task)
 	}
-	report, failed := a.park.reporter(ctx, tx)
-	step := Judge(&a.task.Task, a.task.Now, a.task.Inputs, report)
-	if *failed != nil {
-		return *failed
+	hearing := &hearing{ctx: ctx, park: a.park, tx: tx}
+	step := Judge(&a.task.Task, a.task.Now, a.task.Inputs, hearing.evidence())
+	if hearing.failed != nil {
+		return hearing.failed
+	}
+	if step.Approved != nil {
+		postgres.Dispatch(tx, a.task, step.Approved.Input, &a.unlisted)
+		a.dispatched = true
 	}
 	if step.Outcome != nil {
 		return a.settle(ctx, tx, step.Outcome, step.Verdicts)
@@ -90,7 +98,7 @@ func (a *advance) take(ctx context.Context, tx *postgres.Tx) error {
 		if e.outcome != nil {
 			return a.settle(ctx, tx, e.outcome, step.Verdicts)
 		}
-		a.found.Start, step.Wake = e.child, noDeadline
+		a.found.Start, a.listed, step.Wake = e.child, e.listed, noDeadline
 	}
 	return a.sleep(tx, step)
 }
@@ -107,13 +115,7 @@ func (a *advance) sleep(tx *postgres.Tx, step Step) error {
 	if waitsForChild(&a.task.Task) {
 		a.found.Child = childKey(&a.task.Task)
 	}
-	child := a.found.Start
-	a.news = func() []notify.Message {
-		if child == nil {
-			return told(a.task, step.Verdicts)
-		}
-		return append(told(a.task, step.Verdicts), authoredNews(child)...)
-	}
+	a.news = func() []notify.Message { return a.sleepNews(step.Verdicts) }
 	return postgres.Sleep(tx, a.task, step.Verdicts, a.task.ClaimedBy != nil)
 }
 
@@ -163,12 +165,24 @@ func stageOwnCancel(tx *postgres.Tx, task *postgres.LockedTask) {
 	})
 }
 
-// told wakes those who wait for a verdict.
-func told(task *postgres.LockedTask, verdicts []postgres.Verdict) []notify.Message {
-	if len(verdicts) == 0 {
-		return nil
+// sleepNews wakes those who wait for a verdict, and tells those who may take what is dispatched now.
+func (a *advance) sleepNews(verdicts []postgres.Verdict) []notify.Message {
+	var messages []notify.Message
+	if len(verdicts) > 0 {
+		messages = append(messages, notify.Message{Topic: notify.TaskTopic(a.task.ID())})
 	}
-	return []notify.Message{{Topic: notify.TaskTopic(task.ID())}}
+	if a.dispatched {
+		messages = append(messages, notify.Message{Topic: notify.RunTopic(a.task.RunID)})
+		messages = append(messages, arrived(a.task.RunID, a.task.Key, a.task.Generation, a.task.AddressedTo)...)
+		for _, executor := range a.unlisted {
+			messages = append(messages, notify.Message{Topic: notify.InboxTopic(executor)})
+		}
+	}
+	if child := a.found.Start; child != nil {
+		messages = append(messages, notify.Message{Topic: notify.RunTopic(child.RunID)})
+		messages = append(messages, arrived(child.RunID, child.Key, child.Generation, a.listed)...)
+	}
+	return messages
 }
 
 // news is who wants to hear of a settlement.

@@ -7,6 +7,7 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/approval"
 	"github.com/toolpark/toolpark/internal/catalog"
 	"github.com/toolpark/toolpark/internal/postgres"
 )
@@ -45,11 +46,15 @@ func refused(refusals []StepRefusal) error {
 // AppendSteps writes authored tool steps: all of them or none. Each is parked for its addressee.
 //
 // Refusals by step: its own Refusal, reserved_tool_name, runner_target_required, runner_not_eligible, tool_not_served,
-// duplicate_task_key; and those of AuthorRound for the run.
+// approval_denied, duplicate_task_key; and those of AuthorRound for the run.
 func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres.Run, steps []ToolStep, idem Idempotency, reply Reply) (*Authored, *postgres.Replay, error) {
 	var addresses postgres.Addresses
 	routes, names := targets(run, steps)
 	find := postgres.FindAddresses(run, routes, names, &addresses)
+	decisions, err := p.decideSteps(ctx, run, steps)
+	if err != nil {
+		return nil, nil, err
+	}
 	return p.author(ctx, m, run.ID, idem, reply, func(tx *postgres.Tx, a *Authored) error {
 		taken, err := postgres.TakenKeys(ctx, tx, run.AccountID, run.ID, keysOf(steps))
 		if err != nil {
@@ -62,6 +67,9 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 				key = fmt.Sprintf("s%d-tool-%d", a.run.Appends+1, i)
 			}
 			t, refusal := authored(run, &steps[i], key, i, &addresses)
+			if refusal == nil {
+				refusal = crossAuthored(&t, a.run, decisions[i])
+			}
 			if refusal == nil && taken[key] {
 				refusal = toolpark.Errorf(toolpark.CodeDuplicateTaskKey, "The run has a task %s.", key).At("/tool/key")
 			}
@@ -78,6 +86,34 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 		}
 		return nil
 	}, find)
+}
+
+// decideSteps lets a client's steps cross the stage of approval, before any lock is taken. A run that has not been
+// accepted has nothing to decide by, and takes no steps.
+func (p *Park) decideSteps(ctx context.Context, run *postgres.Run, steps []ToolStep) ([]approval.Decision, error) {
+	decisions := make([]approval.Decision, len(steps))
+	if run.ContextHash == nil {
+		return decisions, nil
+	}
+	policy, err := p.policy(ctx, p.DB.Pool, run)
+	if err != nil {
+		return nil, err
+	}
+	for i := range steps {
+		if steps[i].Refusal == nil {
+			decisions[i] = policy.Decide(approvalCall(steps[i].Name, toolpark.OriginAuthor, nil, nil, steps[i].Input))
+		}
+	}
+	return decisions, nil
+}
+
+// crossAuthored is cross for a client's step: a rule that denies refuses it.
+func crossAuthored(t *postgres.NewTask, run *postgres.LockedRun, d approval.Decision) *toolpark.Error {
+	if d.Verdict == approval.Deny {
+		return toolpark.Errorf(toolpark.CodeApprovalDenied, "A rule of the run denies this step: %s", d.Reason).At("/tool")
+	}
+	cross(t, run, d)
+	return nil
 }
 
 func targets(run *postgres.Run, steps []ToolStep) (routes []postgres.Route, names []string) {

@@ -80,7 +80,7 @@ func (p *Park) author(
 		if err := write(tx, authored); err != nil {
 			return err
 		}
-		if err := authored.insert(tx); err != nil {
+		if err := authored.insert(ctx, tx); err != nil {
 			return err
 		}
 		if idem.Key == "" {
@@ -100,7 +100,10 @@ func (p *Park) author(
 	return authored, nil, nil
 }
 
-func (a *Authored) insert(tx *postgres.Tx) error {
+func (a *Authored) insert(ctx context.Context, tx *postgres.Tx) error {
+	if err := listForPeople(ctx, tx, &a.run.Run, a.Tasks); err != nil {
+		return err
+	}
 	if a.Round == nil {
 		return postgres.InsertSteps(tx, a.run, a.Tasks)
 	}
@@ -111,20 +114,16 @@ func (a *Authored) insert(tx *postgres.Tx) error {
 func (a *Authored) messages() []notify.Message {
 	messages := []notify.Message{{Topic: notify.RunTopic(a.run.ID)}}
 	for i := range a.Tasks {
-		messages = append(messages, arrived(a.run.ID, a.Tasks[i].Key, a.Tasks[i].Listed())...)
+		messages = append(messages, arrived(a.run.ID, a.Tasks[i].Key, 1, a.Tasks[i].Listed())...)
 	}
 	return messages
 }
 
-// authoredNews is what messages is for a child.
-func authoredNews(child *toolpark.Task) []notify.Message {
-	return append(arrived(child.RunID, child.Key, child.AddressedTo), notify.Message{Topic: notify.RunTopic(child.RunID)})
-}
-
-func arrived(run uuid.UUID, key string, addressees []uuid.UUID) []notify.Message {
-	messages := make([]notify.Message, len(addressees))
-	for i, executor := range addressees {
-		messages[i] = notify.Message{Topic: notify.InboxTopic(executor), Note: notify.Arrived(run, key, 1)}
+// arrived tells executors of a task that their inboxes list now.
+func arrived(run uuid.UUID, key string, generation int, executors []uuid.UUID) []notify.Message {
+	messages := make([]notify.Message, len(executors))
+	for i, executor := range executors {
+		messages[i] = notify.Message{Topic: notify.InboxTopic(executor), Note: notify.Arrived(run, key, generation)}
 	}
 	return messages
 }

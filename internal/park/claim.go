@@ -1,6 +1,7 @@
 package park
 
 import (
+	"cmp"
 	"context"
 	"time"
 	"uuid"
@@ -33,6 +34,11 @@ func (p *Park) Claim(ctx context.Context, e toolpark.Executor, id toolpark.TaskI
 		task, err := postgres.LockTask(ctx, tx, id, postgres.Admits(id, e.ID, &admits))
 		if err != nil {
 			return err
+		}
+		if task.Status == toolpark.NeedsApproval && e.Kind == toolpark.AgentApplication {
+			if lists, err := postgres.Lists(ctx, tx, id, e.ID); err != nil || lists {
+				return cmp.Or(err, error(toolpark.Errorf(toolpark.CodeNotClaimableKind, "An approval is decided by a member, not claimed.")))
+			}
 		}
 		if err := claimable(task, e.ID); err != nil {
 			return err

@@ -1,7 +1,9 @@
 package park
 
 import (
+	"encoding/json/jsontext"
 	"time"
+	"uuid"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/postgres"
@@ -11,24 +13,37 @@ import (
 // the outcome that settles the task or how long to sleep.
 type Step struct {
 	Verdicts []postgres.Verdict
+	Approved *Approved // the approval that moved the task on; nil for none
 	Outcome  *postgres.Outcome
 	Wake     time.Duration // until the deadline, by the database's clock; zero once settled, else positive
+}
+
+// Approved is an approval that was taken.
+type Approved struct {
+	Input jsontext.Value // what the approver put in place of the call's own; nil for nothing
 }
 
 // noDeadline is how long a task sleeps that no clock ends: it waits for a signal.
 const noDeadline = 24 * time.Hour
 
-// Report judges an input that brings an outcome, an executor's commit or a child's settlement: an outcome, or
-// a refusal that leaves the park standing.
-type Report func(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error)
+// Evidence is what Judge must be told of the world, and asks for when it needs it.
+type Evidence struct {
+	// Report judges an input that brings an outcome, an executor's commit, an answer to an ask or a child's
+	// settlement: an outcome, or a refusal that leaves the park standing.
+	Report func(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error)
+
+	// Dispatchable tells who may still take a call that is approved now, or why nobody may.
+	Dispatchable func(task *toolpark.Task) ([]uuid.UUID, *toolpark.TaskError)
+}
 
 // Judge decides every staged input in the order of its staging, then looks at the clock. It is the
-// one place that knows what a park may do next, and it is pure: now and the stamps are the database's.
+// one place that knows what a park may do next: now and the stamps are the database's. It writes nothing but
+// task, which it moves on when an approval is taken.
 //
 // The deadline wins: an input stamped at or after it never settles the task, however early a worker
 // gets to judge it; an input stamped before it does, however late (spec: locks and clocks).
-func Judge(task *toolpark.Task, now time.Time, inputs []toolpark.Input, report Report) Step {
-	j := judgement{task: task, report: report}
+func Judge(task *toolpark.Task, now time.Time, inputs []toolpark.Input, evidence Evidence) Step {
+	j := judgement{task: task, now: now, evidence: evidence}
 	for _, in := range inputs {
 		j.input(in)
 	}
@@ -46,9 +61,10 @@ func Judge(task *toolpark.Task, now time.Time, inputs []toolpark.Input, report R
 }
 
 type judgement struct {
-	task   *toolpark.Task
-	report Report
-	step   Step
+	task     *toolpark.Task
+	now      time.Time
+	evidence Evidence
+	step     Step
 }
 
 func (j *judgement) settle(o postgres.Outcome) { j.step.Outcome = &o }
@@ -70,8 +86,14 @@ func (j *judgement) input(in toolpark.Input) {
 		return
 	}
 	switch in.Kind {
-	case toolpark.InputCommit, toolpark.InputChild:
-		outcome, refusal := j.report(j.task, in)
+	case toolpark.InputApprove, toolpark.InputDeny:
+		if j.task.Status != toolpark.NeedsApproval {
+			j.verdict(in, toolpark.CodeNotAwaitingApproval, "")
+			return
+		}
+		j.decide(in)
+	case toolpark.InputCommit, toolpark.InputChild, toolpark.InputResolution:
+		outcome, refusal := j.evidence.Report(j.task, in)
 		if refusal != nil {
 			j.verdict(in, refusal.Code, refusal.Message)
 			return
@@ -95,8 +117,11 @@ func (j *judgement) input(in toolpark.Input) {
 // late answers an input that came after the one that settled the task, or after the deadline.
 func (j *judgement) late(in toolpark.Input) {
 	code := toolpark.CodeAlreadySettled
-	if in.Kind == toolpark.InputCommit {
+	switch in.Kind {
+	case toolpark.InputCommit:
 		code = LateCommit(j.step.Outcome.By)
+	case toolpark.InputApprove, toolpark.InputDeny:
+		code = toolpark.CodeNotAwaitingApproval
 	}
 	j.verdict(in, code, "")
 }
@@ -126,6 +151,12 @@ func LateCommit(by toolpark.SettledBy) toolpark.Code {
 // expiry is how a task ends that nobody finished in time: a call that was claimed and whose effect
 // may have happened is uncertain, never silently repeated (spec: the deadline wins).
 func expiry(task *toolpark.Task) postgres.Outcome {
+	switch task.Status {
+	case toolpark.NeedsApproval:
+		return timedOut(toolpark.ErrApprovalExpired)
+	case toolpark.AwaitingInput:
+		return timedOut(toolpark.ErrAskTimeout)
+	}
 	claimed := task.ClaimedBy != nil
 	if claimed && (task.EffectProfile == nil || !task.EffectProfile.Replayable()) {
 		return postgres.Outcome{
@@ -133,8 +164,9 @@ func expiry(task *toolpark.Task) postgres.Outcome {
 			Error: &toolpark.TaskError{Key: toolpark.ErrToolUncertain},
 		}
 	}
-	return postgres.Outcome{
-		Status: toolpark.TimedOut, By: toolpark.ByExpiry,
-		Error: &toolpark.TaskError{Key: toolpark.ErrToolTimeout},
-	}
+	return timedOut(toolpark.ErrToolTimeout)
+}
+
+func timedOut(key string) postgres.Outcome {
+	return postgres.Outcome{Status: toolpark.TimedOut, By: toolpark.ByExpiry, Error: &toolpark.TaskError{Key: key}}
 }

@@ -27,6 +27,8 @@ func parked() *toolpark.Task {
 	}
 }
 
+var evidence = park.Evidence{Report: judged, Dispatchable: dispatchable}
+
 // judged reads a report's body as the name of what becomes of it.
 func judged(_ *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error) {
 	switch string(in.Body) {
@@ -42,6 +44,14 @@ func judged(_ *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Er
 		}}, nil
 	}
 	return postgres.Outcome{Status: toolpark.Completed, By: toolpark.ByCommit, Content: in.Body}, nil
+}
+
+// dispatchable lets everybody take a call whom it is addressed to, unless its tool is called "gone".
+func dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.TaskError) {
+	if task.ToolName != nil && *task.ToolName == "gone" {
+		return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
+	}
+	return task.AddressedTo, nil
 }
 
 func TestJudge(t *testing.T) {
@@ -160,7 +170,7 @@ func TestJudge(t *testing.T) {
 			for i := range test.inputs {
 				test.inputs[i].Seq = i + 1
 			}
-			step := park.Judge(parked(), at(test.now), test.inputs, judged)
+			step := park.Judge(parked(), at(test.now), test.inputs, evidence)
 			var codes []toolpark.Code
 			for i, v := range step.Verdicts {
 				require.Equal(t, i+1, v.Seq)
@@ -212,7 +222,7 @@ func TestExpiryFollowsTheEffect(t *testing.T) {
 			if !test.claimed {
 				task.ClaimedBy = nil
 			}
-			step := park.Judge(task, deadline, nil, judged)
+			step := park.Judge(task, deadline, nil, evidence)
 			require.Equal(t, test.status, step.Outcome.Status)
 			require.Equal(t, map[toolpark.Status]string{
 				toolpark.TimedOut: toolpark.ErrToolTimeout, toolpark.Uncertain: toolpark.ErrToolUncertain,
@@ -227,7 +237,7 @@ func TestATaskWithoutADeadlineSleepsAndNeverExpires(t *testing.T) {
 	task.DeadlineAt = nil
 	step := park.Judge(task, at(0), []toolpark.Input{
 		{Seq: 1, Generation: 2, Kind: toolpark.InputCommit, StagedAt: at(0), Body: []byte("refused")},
-	}, judged)
+	}, evidence)
 	require.Nil(t, step.Outcome)
 	require.Positive(t, step.Wake)
 }
@@ -257,8 +267,8 @@ func TestJudgeHoldsForAnyInputs(t *testing.T) {
 		}
 		now := at(stamp + time.Duration(rapid.IntRange(0, 10).Draw(t, "later")))
 
-		step := park.Judge(task, now, inputs, judged)
-		require.Equal(t, step, park.Judge(task, now, inputs, judged), "the same facts are judged the same way")
+		step := park.Judge(task, now, inputs, evidence)
+		require.Equal(t, step, park.Judge(task, now, inputs, evidence), "the same facts are judged the same way")
 
 		require.Len(t, step.Verdicts, len(inputs), "every input has one verdict")
 		for i, v := range step.Verdicts {
@@ -297,9 +307,9 @@ func TestJudgeHoldsForAnyInputs(t *testing.T) {
 		// Judging in two looks is judging in one: a worker may come at any time.
 		cut := rapid.IntRange(0, len(inputs)).Draw(t, "cut")
 		if cut > 0 && winner == nil && inputs[cut-1].StagedAt.Before(deadline) {
-			first := park.Judge(task, inputs[cut-1].StagedAt, inputs[:cut], judged)
+			first := park.Judge(task, inputs[cut-1].StagedAt, inputs[:cut], evidence)
 			require.Nil(t, first.Outcome)
-			second := park.Judge(task, now, inputs[cut:], judged)
+			second := park.Judge(task, now, inputs[cut:], evidence)
 			require.Equal(t, step.Outcome, second.Outcome)
 			require.Equal(t, step.Verdicts, append(first.Verdicts, second.Verdicts...))
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"uuid"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
@@ -18,6 +19,7 @@ import (
 type evaluation struct {
 	outcome *postgres.Outcome
 	child   *toolpark.Task // to be started
+	listed  []uuid.UUID    // the executors whose inbox lists it
 }
 
 // waitsForChild tells whether a task is a tool_call whose child has been made: it has no clock of its own
@@ -37,18 +39,9 @@ func childKey(task *toolpark.Task) string {
 // evaluate works out a call of a kernel tool over what its round may call. It reads and writes in the
 // transaction that holds the task's lock, so that a call is worked out once.
 func (p *Park) evaluate(ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask) (evaluation, error) {
-	asked, err := postgres.FindAsked(ctx, tx, task.ID())
+	asked, frozen, err := p.asked(ctx, tx, task.ID())
 	if err != nil {
 		return evaluation{}, err
-	}
-	frozen, err := p.context(ctx, tx, task.AccountID, asked.ContextHash)
-	if err != nil {
-		return evaluation{}, err
-	}
-	if asked.ToolNames != nil {
-		if frozen, err = frozen.Narrow(asked.ToolNames); err != nil {
-			return evaluation{}, err
-		}
 	}
 	switch *task.KernelTool {
 	case catalog.ToolsSearch:
@@ -60,6 +53,20 @@ func (p *Park) evaluate(ctx context.Context, tx *postgres.Tx, task *postgres.Loc
 		return p.callTool(ctx, tx, task, frozen, asked.Input)
 	}
 	return evaluation{outcome: failed(toolpark.ErrToolNotServed, *task.KernelTool)}, nil // authored by a version that had it
+}
+
+// asked reads what a call was asked, and what its round may call.
+func (p *Park) asked(ctx context.Context, q postgres.Querier, id toolpark.TaskID) (postgres.Asked, *declaration.Context, error) {
+	asked, err := postgres.FindAsked(ctx, q, id)
+	if err != nil {
+		return asked, nil, err
+	}
+	frozen, err := p.context(ctx, q, id.Account, asked.ContextHash)
+	if err != nil || asked.ToolNames == nil {
+		return asked, frozen, err
+	}
+	frozen, err = frozen.Narrow(asked.ToolNames)
+	return asked, frozen, err
 }
 
 // answered is a call that the kernel answers with a value: as text for the model, and as structure.
@@ -121,6 +128,11 @@ func (p *Park) callTool(
 	if err != nil {
 		return evaluation{}, err
 	}
+	policy, err := p.policy(ctx, tx, facts)
+	if err != nil {
+		return evaluation{}, err
+	}
+	decisions := decideAll(policy, admitted)
 	var addresses postgres.Addresses
 	run, err := postgres.LockRun(ctx, tx, task.AccountID, task.RunID,
 		postgres.FindAddresses(facts, routesOf(admitted), namesOf(admitted), &addresses))
@@ -131,7 +143,21 @@ func (p *Park) callTool(
 		return evaluation{outcome: new(canceled())}, nil
 	}
 	child := born(in.Name, &admitted[0], &addresses)
+	cross(&child, run, decisions[0])
+	return makeChild(ctx, tx, task, run, child)
+}
+
+// makeChild writes the one task that a kernel tool's call makes and waits for from now on. One that failed at birth
+// is the call's outcome.
+func makeChild(
+	ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask, run *postgres.LockedRun, child postgres.NewTask,
+) (evaluation, error) {
 	child.Key, child.ParentKey = childKey(&task.Task), &task.Key
+	made := []postgres.NewTask{child}
+	if err := listForPeople(ctx, tx, &run.Run, made); err != nil {
+		return evaluation{}, err
+	}
+	child = made[0]
 	if err := postgres.InsertChild(tx, run, child); err != nil {
 		return evaluation{}, err
 	}
@@ -139,7 +165,7 @@ func (p *Park) callTool(
 		return evaluation{outcome: failed(*child.ErrorKey, deref(child.ErrorDetail))}, nil
 	}
 	postgres.AwaitChild(tx, task)
-	return evaluation{child: startable(run, &child)}, nil
+	return evaluation{child: startable(run, &child), listed: child.Listed()}, nil
 }
 
 func deref(s *string) string {

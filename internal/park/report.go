@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -59,43 +58,6 @@ func parseReport(fields envelope.Fields) (envelope.Report, error) {
 			"content links upload %s, which this executor has not staged.", r.Links[0]).At("/content")
 	}
 	return r, nil
-}
-
-// reporter judges the reports of one Advance. tx reads an output schema that is not in the cache, or what a
-// child came to.
-func (p *Park) reporter(ctx context.Context, tx *postgres.Tx) (Report, *error) {
-	failed := new(error)
-	again := func(err error) *toolpark.Error {
-		*failed = err // the database, not the report: the whole step is tried again
-		return toolpark.Errorf(toolpark.CodeUnavailable, "try again").Because(err)
-	}
-	return func(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error) {
-		if in.Kind == toolpark.InputChild {
-			id := task.ID()
-			id.Key = childKey(task)
-			o, err := postgres.ChildOutcome(ctx, tx, id)
-			if err != nil {
-				return postgres.Outcome{}, again(err)
-			}
-			return o, nil
-		}
-		fields, err := decodeReport(in.Body)
-		if err != nil {
-			return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeInvalidContent, "the report is not JSON").Because(err)
-		}
-		r, err := parseReport(fields)
-		if refusal, ok := errors.AsType[*toolpark.Error](err); ok {
-			if refusal.Code == toolpark.CodeResultUnstorable {
-				return unstorable(refusal), nil
-			}
-			return postgres.Outcome{}, refusal
-		}
-		output, err := p.outputSchema(ctx, tx, task)
-		if err != nil {
-			return postgres.Outcome{}, again(err)
-		}
-		return outcome(r, output), nil
-	}, failed
 }
 
 func (p *Park) outputSchema(ctx context.Context, tx *postgres.Tx, task *toolpark.Task) (*schema.Schema, error) {

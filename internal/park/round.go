@@ -53,6 +53,11 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 		calls[i] = declaration.Call{Name: call.Name, Arguments: call.Arguments}
 	}
 	admitted := declaration.AdmitAll(frozen, p.Schemas, calls)
+	policy, err := p.policy(ctx, p.DB.Pool, run)
+	if err != nil {
+		return nil, nil, err
+	}
+	decisions := decideAll(policy, admitted)
 	var addresses postgres.Addresses
 	find := postgres.FindAddresses(run, routesOf(admitted), namesOf(admitted), &addresses)
 	return p.author(ctx, m, run.ID, req.Idempotency, reply, func(_ *postgres.Tx, a *Authored) error {
@@ -60,6 +65,7 @@ func (p *Park) AuthorRound(ctx context.Context, m toolpark.Member, run *postgres
 		a.Round = round
 		for i := range admitted {
 			t := born(req.Calls[i].Name, &admitted[i], &addresses)
+			cross(&t, a.run, decisions[i])
 			t.Key, t.Round, t.Position = fmt.Sprintf("r%dt%d", round.Number, i), &round.Number, i
 			t.ToolCallID = &req.Calls[i].ID
 			a.Tasks = append(a.Tasks, t)

@@ -58,6 +58,15 @@ func FindAddresses(run *Run, routes []Route, names []string, found *Addresses) R
 	}
 }
 
+// Resolve is FindAddresses within a transaction.
+func Resolve(ctx context.Context, tx *Tx, run *Run, routes []Route, names []string) (Addresses, error) {
+	var found Addresses
+	batch := &pgx.Batch{}
+	FindAddresses(run, routes, names, &found)(batch)
+	err := tx.Send(ctx, batch)
+	return found, mapError(err, "find who serves what run %s calls", run.ID)
+}
+
 // collect sorts what the statement found.
 func (a *Addresses) collect(rows pgx.Rows) error {
 	var (

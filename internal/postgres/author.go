@@ -50,7 +50,7 @@ type NewTask struct {
 
 // Listed are the executors whose inbox lists the task: those that it is addressed to, once it is dispatched.
 func (t *NewTask) Listed() []uuid.UUID {
-	if t.Status != toolpark.NeedsApproval && t.Status != toolpark.AwaitingInput {
+	if !t.Status.AwaitsPerson() {
 		return t.AddressedTo
 	}
 	if t.Application == nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/toolpark/toolpark"
 )
 
-// Asked is what a call of a kernel tool was asked, and over what.
+// Asked is what a call was asked, and what it might have called.
 type Asked struct {
 	Input       jsontext.Value
 	ContextHash []byte   // of what its round may call
 	ToolNames   []string // the part of it that was offered; nil for all of it
 }
 
-// FindAsked reads what a locked call of a kernel tool is to be worked out from. A child sees what its
+// FindAsked reads what a call was asked, and what its round may call. A child sees what its
 // parent's round may call.
-func FindAsked(ctx context.Context, tx *Tx, id toolpark.TaskID) (Asked, error) {
+func FindAsked(ctx context.Context, q Querier, id toolpark.TaskID) (Asked, error) {
 	var a Asked
-	err := tx.QueryRow(ctx, `
+	err := q.QueryRow(ctx, `
 		SELECT p.input, coalesce(n.context_hash, r.context_hash), n.tool_names
 		FROM tasks t
 		JOIN runs r ON r.id = t.run_id

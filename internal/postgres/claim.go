@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"encoding/json/jsontext"
 	"errors"
+	"fmt"
 	"time"
 	"uuid"
 
@@ -57,14 +59,8 @@ func Extend(tx *Tx, task *LockedTask, deadline time.Time) {
 		SET wake_at = CASE WHEN wake_at >= deadline_at THEN $4::timestamptz + $5::interval ELSE wake_at END,
 			deadline_at = $4, revision = revision + 1
 		WHERE account_id = $1 AND run_id = $2 AND key = $3`, id.Account, id.Run, id.Key, deadline, wakeGrace)
-	batch.Queue(`
-		WITH run AS (
-			UPDATE runs SET event_seq = event_seq + 1 WHERE account_id = $1 AND id = $2 RETURNING event_seq
-		)
-		INSERT INTO events (account_id, run_id, seq, type, data)
-		SELECT $1, $2, event_seq, 'task_deadline_extended',
-			json_build_object('task_key', $3::text, 'generation', $4::int, 'deadline_at', $5::text)
-		FROM run`, id.Account, id.Run, id.Key, task.Generation, deadline.UTC().Format(time.RFC3339Nano))
+	tellRun(batch, id, Event{Type: eventDeadlineExtended, Data: jsontext.Value(fmt.Sprintf(
+		`{"task_key":"%s","generation":%d,"deadline_at":"%s"}`, id.Key, task.Generation, deadline.UTC().Format(time.RFC3339Nano)))})
 	task.DeadlineAt = &deadline
 }
 

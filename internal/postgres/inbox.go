@@ -17,7 +17,10 @@ type InboxRow struct {
 	WorkspaceID   uuid.UUID
 	TaskKey       string
 	Generation    int
-	ToolName      string
+	Kind          toolpark.TaskKind
+	Status        toolpark.Status
+	ToolName      *string // nil for an ask
+	ToolAlias     *string
 	ToolInput     jsontext.Value
 	ToolCallID    *string
 	EffectProfile *toolpark.EffectProfile
@@ -25,18 +28,29 @@ type InboxRow struct {
 	MemberHandle  string
 	MemberKind    toolpark.MemberKind
 	Session       jsontext.Value
-	DispatchedAt  time.Time
+	DispatchedAt  time.Time // or, while it waits for a person, when that began
 	DeadlineAt    time.Time
 	TimeoutMS     int64
 	Claimed       bool
-	AddressedRole toolpark.ExecutorKind
+	TargetName    *string
+	AddressedRole *toolpark.ExecutorKind // nil for the kernel's
 	AddressedTo   []uuid.UUID
 }
 
+// Task is the row's task, as far as an inbox shows it.
+func (r *InboxRow) Task() *toolpark.Task {
+	return &toolpark.Task{
+		RunID: r.RunID, Key: r.TaskKey, Generation: r.Generation, Kind: r.Kind, Status: r.Status, ToolName: r.ToolName,
+		AddressedRole: r.AddressedRole, AddressedTo: r.AddressedTo, TargetName: r.TargetName,
+	}
+}
+
 const inboxRows = `
-	SELECT t.run_id, a.workspace_id, t.key AS task_key, t.generation, t.tool_name, p.input AS tool_input, t.tool_call_id,
+	SELECT t.run_id, a.workspace_id, t.key AS task_key, t.generation, t.kind, t.status, t.tool_name, t.tool_alias,
+		p.input AS tool_input, t.tool_call_id,
 		t.effect_profile, m.id AS member_id, m.handle AS member_handle, m.kind AS member_kind, r.metadata AS session,
-		t.dispatched_at, t.deadline_at, t.timeout_ms, t.claimed_by IS NOT NULL AS claimed, t.addressed_role, t.addressed_to
+		coalesce(t.dispatched_at, t.began_at) AS dispatched_at, t.deadline_at, t.timeout_ms,
+		t.claimed_by IS NOT NULL AS claimed, t.target_name, t.addressed_role, t.addressed_to
 	FROM tasks t
 	JOIN task_payloads p ON p.run_id = t.run_id AND p.task_key = t.key AND p.generation = t.generation
 	JOIN runs r ON r.id = t.run_id

@@ -57,7 +57,8 @@ type Configuration struct {
 	KernelTools     []string         `json:"kernel_tools,omitzero"`               // canonical names, such as "nexus.tools.search"
 	Runners         []string         `json:"runner_executor_public_ids,omitzero"` // candidates, in order; the default runner's tools are imported
 	RunnerToolNames *[]string        `json:"runner_tool_names,omitzero"`          // of what is imported; nil: all
-	ApprovalMode    string           `json:"approval_mode,omitzero"`              // "bypass"; required when there are tools
+	ApprovalMode    string           `json:"approval_mode,omitzero"`              // "bypass", "ask" or "rules"; required when there are tools
+	ApprovalRules   []ApprovalRule   `json:"approval_rules,omitzero"`             // what may run, needs approval, or must not run
 }
 
 // CreateRun accepts a run. Its status is "accepting" when no worker decided in time: read it again. A

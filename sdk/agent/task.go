@@ -22,9 +22,12 @@ type Task struct {
 	ToolName          string              `json:"tool_name"`       // as the executor serves it, or a kernel tool's name
 	ToolAlias         string              `json:"tool_alias"`      // the alias of a kernel tool that was called; "" for none
 	ParentKey         string              `json:"parent_task_key"` // the tool_call that made this task; "" for none
-	ToolInput         jsontext.Value      `json:"tool_input"`
-	Output            string              `json:"output"`  // what a model reads
-	Content           jsontext.Value      `json:"content"` // a list of blocks
+	ToolInput         jsontext.Value      `json:"tool_input"`      // what it runs with
+	OriginalInput     jsontext.Value      `json:"original_input"`  // what the call asked for, when an approver edited that
+	InputDigest       string              `json:"input_digest"`    // what a decision is bound to, while one is needed
+	Approval          *toolpark.Approval  `json:"approval"`        // what let it run, or refused it; nil until somebody decides
+	Output            string              `json:"output"`          // what a model reads
+	Content           jsontext.Value      `json:"content"`         // a list of blocks
 	StructuredContent jsontext.Value      `json:"structured_content"`
 	IsError           bool                `json:"is_error"` // the tool ran and reported an error
 	Error             *toolpark.TaskError `json:"error"`    // why it did not complete

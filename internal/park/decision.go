@@ -1,0 +1,244 @@
+package park
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/approval"
+	"github.com/toolpark/toolpark/internal/declaration"
+	"github.com/toolpark/toolpark/internal/postgres"
+	"github.com/toolpark/toolpark/internal/strictjson"
+)
+
+// Decision is what somebody decides about a call that waits for approval.
+type Decision struct {
+	Approve bool
+	Reason  string         // a denial's; what exceeds toolpark.MaxDecisionReason is cut
+	Digest  string         // of the input that the approver saw; empty: not said
+	Input   jsontext.Value // what an approver puts in place of the call's own; nil: nothing
+}
+
+// kind is the input that a decision is staged as.
+func (d Decision) kind() toolpark.InputKind {
+	if d.Approve {
+		return toolpark.InputApprove
+	}
+	return toolpark.InputDeny
+}
+
+// StageDecision stages a member's decision on a call that waits for one. The first decision that was staged before
+// the hold ended stands; repeating it answers as before, and any other is not_awaiting_approval. So is a decision
+// on a call that waits for none.
+//
+// Other refusals: not_authorized (an agent that may not decide), input_changed (the digest is not that of the
+// input that waits), validation_failed (an edited input that the tool does not take), approval_denied (an edited
+// input that a rule denies).
+func (p *Park) StageDecision(ctx context.Context, m toolpark.Member, run *postgres.Run, key string, d Decision) (*Staged, error) {
+	if m.Kind == toolpark.Agent && !m.MayDecide {
+		return nil, toolpark.Errorf(toolpark.CodeNotAuthorized,
+			"This agent may not decide; a person must, or an administrator lets it with may_decide.")
+	}
+	id := toolpark.TaskID{Account: run.AccountID, Run: run.ID, Key: key}
+	if d.Input != nil {
+		var err error
+		if d.Input, err = p.edited(ctx, run, id, d.Input); err != nil {
+			return nil, err
+		}
+	}
+	body, bodyHash, err := d.encode(m)
+	if err != nil {
+		return nil, err
+	}
+	staged := &Staged{Asks: toolpark.NeedsApproval}
+	if !d.Approve {
+		staged.Asks = toolpark.Failed
+	}
+	err = p.DB.Tx(ctx, func(tx *postgres.Tx) error {
+		var (
+			before []postgres.Decision
+			input  jsontext.Value
+		)
+		task, err := postgres.LockTask(ctx, tx, id, postgres.FindDecisions(id, &before), postgres.ReadInput(id, &input))
+		if err != nil {
+			return err
+		}
+		staged.Task = &task.Task
+		for _, b := range before {
+			if b.Kind == d.kind() && bytes.Equal(b.BodyHash, bodyHash) && (b.Verdict == nil || b.Verdict.Code == "") {
+				staged.Seq, staged.Verdict = b.Seq, b.Verdict
+				return nil
+			}
+		}
+		switch {
+		case task.Status != toolpark.NeedsApproval:
+			return NotAwaitingApproval(&task.Task)
+		case !task.Now.Before(*task.DeadlineAt):
+			return toolpark.Errorf(toolpark.CodeNotAwaitingApproval, "The time to decide was over at %s.", task.DeadlineAt)
+		case d.Digest != "" && d.Digest != InputDigest(&task.Task, input):
+			return toolpark.Errorf(toolpark.CodeInputChanged,
+				"The call waits with another input than the one of input_digest; read it again, then decide.").At("/input_digest")
+		case len(before) >= toolpark.MaxReportsPerClaim:
+			return toolpark.Errorf(toolpark.CodeRateLimited, "%d decisions are staged for this call; wait for the verdict.", len(before))
+		}
+		staged.Seq = postgres.Stage(tx, task, postgres.NewInput{Kind: d.kind(), ActorID: &m.ID, Body: body, BodyHash: bodyHash})
+		return nil
+	})
+	return staged, err
+}
+
+// NotAwaitingApproval says what became of a call that waits for no decision any more, or never did.
+func NotAwaitingApproval(task *toolpark.Task) *toolpark.Error {
+	if task.Approval == nil || task.Approval.DecidedBy == nil {
+		return toolpark.Errorf(toolpark.CodeNotAwaitingApproval, "The call waits for no decision: it is %s.", task.Status)
+	}
+	decided := "approved"
+	if task.ErrorKey != nil && *task.ErrorKey == toolpark.ErrApprovalDenied {
+		decided = "denied"
+	}
+	return toolpark.Errorf(toolpark.CodeNotAwaitingApproval, "The call was %s before, and that decision stands; the call is %s.",
+		decided, task.Status)
+}
+
+// InputDigest is what an approver's decision is bound to: the SHA-256 of the canonical JSON of a call's input, its
+// target and the name it is served under (in hexadecimal).
+func InputDigest(task *toolpark.Task, input jsontext.Value) string {
+	name := ""
+	if task.ToolName != nil {
+		name = *task.ToolName
+	}
+	return approval.Digest(input, targetID(task), name)
+}
+
+// targetID names who would take a call, whatever it is called.
+func targetID(task *toolpark.Task) string {
+	if task.AddressedRole == nil {
+		return kernelTarget
+	}
+	ids := make([]string, len(task.AddressedTo))
+	for i, executor := range task.AddressedTo {
+		ids[i] = executor.String()
+	}
+	slices.Sort(ids)
+	return string(*task.AddressedRole) + " " + strings.Join(ids, " ")
+}
+
+// edited judges the input that an approver puts in place of a call's own: what the tool takes, and no rule denies.
+func (p *Park) edited(ctx context.Context, run *postgres.Run, id toolpark.TaskID, raw jsontext.Value) (jsontext.Value, error) {
+	invalid := func(failure *toolpark.TaskError) error {
+		return toolpark.Errorf(toolpark.CodeValidationFailed, "%s: %s", failure.Key, failure.Detail).At("/input")
+	}
+	input, failure := declaration.ReadInput(raw)
+	if failure != nil {
+		return nil, invalid(failure)
+	}
+	task, err := p.DB.Task(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if task.Status != toolpark.NeedsApproval {
+		return input, nil // the lock decides, and tells what stands
+	}
+	_, frozen, err := p.asked(ctx, p.DB.Pool, id)
+	if err != nil {
+		return nil, err
+	}
+	if task.CallableName != nil { // what a client authored is checked by whoever serves it
+		tool, ok := frozen.Tool(*task.CallableName)
+		if !ok {
+			return nil, toolpark.Errorf(toolpark.CodeInternal, "The call's tool is not declared.")
+		}
+		if failure := tool.CheckMapped(p.Schemas, input); failure != nil {
+			return nil, invalid(failure)
+		}
+	}
+	policy, err := p.policy(ctx, p.DB.Pool, run)
+	if err != nil {
+		return nil, err
+	}
+	decided := policy.Decide(approvalCall(*task.ToolName, task.Origin, task.KernelTool, task.EffectProfile, input))
+	if decided.Verdict == approval.Deny && decided.Origin == toolpark.ApprovedByRule {
+		return nil, toolpark.Errorf(toolpark.CodeApprovalDenied, "A rule of the run denies this input: %s", decided.Reason).At("/input")
+	}
+	return input, nil
+}
+
+// encode gives the body of a decision that is staged, and the hash by which it is known from another of its kind:
+// approvals that let different inputs run are different decisions; denials are all alike.
+func (d Decision) encode(m toolpark.Member) (body, bodyHash []byte, err error) {
+	staged := decision{Origin: toolpark.DecidedByHuman, Input: d.Input}
+	if m.Kind == toolpark.Agent {
+		staged.Origin = toolpark.DecidedByAgent
+	}
+	if !d.Approve {
+		staged.Reason = strictjson.CutString(d.Reason, toolpark.MaxDecisionReason)
+	}
+	if body, err = json.Marshal(staged, jsontext.PreserveRawStrings(true)); err != nil {
+		return nil, nil, err
+	}
+	if d.Input == nil {
+		return body, nil, nil
+	}
+	canonical, err := strictjson.Canonical(d.Input)
+	return body, hash(canonical), err
+}
+
+// decision is what a staged approval or denial carries.
+type decision struct {
+	Origin string         `json:"origin"`          // who decided: human, agent
+	Reason string         `json:"reason,omitzero"` // a denial's, bounded
+	Input  jsontext.Value `json:"input,omitzero"`  // what the approver put in place of the call's own
+}
+
+// decide judges a decision on a call that waits for one.
+func (j *judgement) decide(in toolpark.Input) {
+	var d decision
+	if err := json.Unmarshal(in.Body, &d); err != nil { // it was written by us
+		j.verdict(in, toolpark.CodeInternal, "the decision cannot be read")
+		return
+	}
+	decided := toolpark.Approval{
+		Origin: d.Origin, DecidedBy: in.ActorID, DecidedAt: in.StagedAt, Reason: d.Reason, Edited: d.Input != nil,
+	}
+	j.verdict(in, "", "")
+	if in.Kind == toolpark.InputDeny {
+		j.settle(postgres.Outcome{
+			Status: toolpark.Failed, By: toolpark.ByDecision, Approval: &decided,
+			Error: &toolpark.TaskError{Key: toolpark.ErrApprovalDenied, Detail: declined(decided)},
+		})
+		return
+	}
+	to, gone := j.evidence.Dispatchable(j.task)
+	if gone != nil {
+		j.settle(postgres.Outcome{Status: toolpark.Failed, By: toolpark.ByDecision, Approval: &decided, Error: gone})
+		return
+	}
+	j.step.Approved = &Approved{Input: d.Input}
+	dispatched := j.now
+	deadline := dispatched.Add(j.task.Timeout())
+	j.task.Approval, j.task.AddressedTo = &decided, to
+	j.task.DispatchedAt, j.task.DeadlineAt = &dispatched, &deadline
+	j.task.Status = toolpark.Dispatched
+	if j.task.KernelTool != nil {
+		j.task.Status = toolpark.Running
+	}
+}
+
+// declined is what a model reads of a denial. The reason is somebody's words: it is quoted, so that nothing in
+// it reads as anything else.
+func declined(a toolpark.Approval) string {
+	who := "a person"
+	if a.Origin == toolpark.DecidedByAgent {
+		who = "an agent that may decide"
+	}
+	if a.Reason == "" {
+		return "declined by " + who
+	}
+	return fmt.Sprintf("declined by %s, with the words %s", who, strconv.Quote(a.Reason))
+}

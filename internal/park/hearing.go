@@ -1,0 +1,100 @@
+package park
+
+import (
+	"context"
+	"errors"
+	"uuid"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/postgres"
+)
+
+// hearing looks up what Judge asks for, in the transaction of one Advance.
+type hearing struct {
+	ctx    context.Context
+	park   *Park
+	tx     *postgres.Tx
+	failed error // the database's, not the input's: the whole step is tried again
+}
+
+func (h *hearing) evidence() Evidence {
+	return Evidence{Report: h.report, Dispatchable: h.dispatchable}
+}
+
+func (h *hearing) again(err error) *toolpark.Error {
+	h.failed = err
+	return toolpark.Errorf(toolpark.CodeUnavailable, "try again").Because(err)
+}
+
+// report judges what somebody reported: an executor, whoever answered an ask, or a settled child.
+func (h *hearing) report(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error) {
+	if in.Kind == toolpark.InputChild {
+		id := task.ID()
+		id.Key = childKey(task)
+		o, err := postgres.ChildOutcome(h.ctx, h.tx, id)
+		if err != nil {
+			return postgres.Outcome{}, h.again(err)
+		}
+		return o, nil
+	}
+	fields, err := decodeReport(in.Body)
+	if err != nil {
+		return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeInvalidContent, "the report is not JSON").Because(err)
+	}
+	r, err := parseReport(fields)
+	if refusal, ok := errors.AsType[*toolpark.Error](err); ok {
+		if refusal.Code == toolpark.CodeResultUnstorable {
+			return unstorable(refusal), nil
+		}
+		return postgres.Outcome{}, refusal
+	}
+	output, err := h.park.outputSchema(h.ctx, h.tx, task)
+	if err != nil {
+		return postgres.Outcome{}, h.again(err)
+	}
+	return outcome(r, output), nil
+}
+
+// dispatchable tells which of those that a call is addressed to are still eligible and still serve it, or why
+// none is. The kernel's own tools always are.
+func (h *hearing) dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.TaskError) {
+	if task.KernelTool != nil {
+		return task.AddressedTo, nil
+	}
+	unable := func(err error) ([]uuid.UUID, *toolpark.TaskError) {
+		h.again(err)
+		return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
+	}
+	run, err := postgres.FindRun(h.ctx, h.tx, task.AccountID, task.RunID)
+	if err != nil {
+		return unable(err)
+	}
+	if *task.AddressedRole != toolpark.Runner {
+		found, err := postgres.Resolve(h.ctx, h.tx, run, nil, []string{*task.ToolName})
+		if err != nil {
+			return unable(err)
+		}
+		var to []uuid.UUID
+		for _, served := range found.Names[*task.ToolName] {
+			if task.Addresses(served.ExecutorID) {
+				to = append(to, served.ExecutorID)
+			}
+		}
+		if to == nil {
+			return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: *task.ToolName}
+		}
+		return to, nil
+	}
+	route := postgres.Route{ExecutorID: task.AddressedTo[0], Name: *task.ToolName}
+	found, err := postgres.Resolve(h.ctx, h.tx, run, []postgres.Route{route}, nil)
+	if err != nil {
+		return unable(err)
+	}
+	if _, serves := found.Routes[route]; serves {
+		return task.AddressedTo, nil
+	}
+	if !found.Eligible[route.ExecutorID] {
+		return nil, &toolpark.TaskError{Key: toolpark.ErrRunnerNotEligible, Detail: "runner " + route.ExecutorID.String()}
+	}
+	return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: route.Name}
+}
