@@ -41,6 +41,10 @@ const (
 	MaxSkillCatalog     = 16 << 10  // bytes of a frozen skill catalog as canonical JSON
 	MaxSearchResult     = 64 << 10  // bytes of what a tool search finds as canonical JSON
 	MaxSchemaComplaints = 10        // reasons named when an input does not match its schema
+	MaxApprovalRules    = 256       // approval rules of one configuration
+	MaxApprovalPattern  = 512       // bytes of an approval rule's tool, path and match each
+	MaxApprovalReason   = 256       // bytes of an approval rule's reason, one line
+	MaxApprovalWildcard = 64        // bytes of a part of a glob that has a ? inside and stands between two *: one machine word
 )
 
 // Clocks.
@@ -53,6 +57,7 @@ const (
 	VerdictWait        = 10 * time.Second // how long a request waits for the workflow's verdict
 	IdempotencyTTL     = 24 * time.Hour   // how long an Idempotency-Key is remembered
 	RefusedRunTTL      = 24 * time.Hour   // how long a refused run's refusal is kept
+	MaxApprovalHold    = 24 * time.Hour   // how long a call waits for a decision; a rule may shorten it
 	RunIdleLimit       = 24 * time.Hour   // an idle run without live tasks completes
 	ProgressInterval   = 250 * time.Millisecond
 )

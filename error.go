@@ -37,6 +37,7 @@ const (
 	CodeToolNotServed        Code = "tool_not_served"
 	CodeToolNotDeclared      Code = "tool_not_declared"
 	CodeSkillCatalogTooLarge Code = "skill_catalog_too_large"
+	CodeInvalidApprovalRules Code = "invalid_approval_rules"
 )
 
 // Codes of an alias, an author's own spelling of a kernel tool.
