@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"activities":           {".", "internal/park"},
 	"workflows":            {".", "activities", "internal/catalog", "internal/visibility"},
 	"worker":               {".", "activities", "internal/park", "internal/visibility", "workflows"},
-	"api":                  {".", "internal/catalog", "internal/credential", "internal/declaration", "internal/envelope", "internal/notify", "internal/park", "internal/postgres", "internal/strictjson", "schema", "workflows"},
+	"api":                  {".", "internal/approval", "internal/catalog", "internal/credential", "internal/declaration", "internal/envelope", "internal/notify", "internal/park", "internal/postgres", "internal/strictjson", "schema", "workflows"},
 	"internal/kernel":      {"api", "internal/notify", "internal/park", "internal/postgres", "schema", "worker", "workflows"},
 	"internal/sandbox":     {".", "internal/watchdog", "sdk/runner"},
 	"internal/devstack":    {"internal/devstack/npm", "internal/visibility", "internal/watchdog"},

@@ -22,7 +22,7 @@ type Rule struct {
 	HoldMS  int64           `json:"hold_ms,omitzero"` // of an ask, in milliseconds; 0: toolpark.MaxApprovalHold
 }
 
-// ParseRules reads a list of rules that stands at the pointer at; null and nil are none. Anything else than
+// ParseRules reads a list of rules that stands at the pointer at; null, nil and [] are none. Anything else than
 // a good list is invalid_approval_rules, naming the first problem in message and pointer, and every one in
 // the detail "entries" ([]Problem).
 func ParseRules(raw jsontext.Value, at jsontext.Pointer) ([]Rule, error) {
@@ -31,7 +31,10 @@ func ParseRules(raw jsontext.Value, at jsontext.Pointer) ([]Rule, error) {
 	}
 	var problems []Problem
 	rules := parseRules(raw, at, &problems)
-	if len(problems) == 0 {
+	switch {
+	case len(problems) == 0 && len(rules) == 0:
+		return nil, nil
+	case len(problems) == 0:
 		return rules, nil
 	}
 	first := problems[0]

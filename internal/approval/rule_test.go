@@ -3,6 +3,7 @@ package approval_test
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,7 +16,6 @@ import (
 func TestRulesAreWrittenAsTheyWereRead(t *testing.T) {
 	t.Parallel()
 	for _, list := range []string{
-		`[]`,
 		`[{"tool":"bash","verdict":"allow"}]`,
 		`[{"tool":"bash","path":"command","match":"","verdict":"ask","reason":"Look twice","origin":"model","hold_ms":86400000}]`,
 		`[{"tool":"a|b*|?","path":"a.b.0","verdict":"deny","origin":"author"},{"tool":"*","verdict":"ask","origin":"kernel","hold_ms":1}]`,
@@ -35,7 +35,7 @@ func TestRulesAreWrittenAsTheyWereRead(t *testing.T) {
 	for _, none := range []jsontext.Value{nil, jsontext.Value(`null`), jsontext.Value(`[]`)} {
 		parsed, err := approval.ParseRules(none, "/approval_rules")
 		require.NoError(t, err)
-		require.Empty(t, parsed)
+		require.Nil(t, parsed)
 	}
 }
 
@@ -123,6 +123,18 @@ func TestRuleRefusals(t *testing.T) {
 			require.True(t, strings.HasPrefix(e.Message, "configuration.approval_rules"), e.Message)
 		})
 	}
+}
+
+func TestARefusalIsBounded(t *testing.T) {
+	t.Parallel()
+	var rule strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&rule, `"k%d":1,`, i)
+	}
+	_, err := approval.ParseRules(jsontext.Value(`[{`+rule.String()+`"tool":"a","verdict":"deny"}]`), "/approval_rules")
+	var e *toolpark.Error
+	require.ErrorAs(t, err, &e)
+	require.Len(t, e.Details["entries"], 16)
 }
 
 func TestARefusalNamesEveryProblem(t *testing.T) {
