@@ -69,7 +69,7 @@ func textsAt(input jsontext.Value, rules []*Rule) (map[string]*text, error) {
 			keys = append(keys, strings.ReplaceAll(r.Path, ".", separator))
 		}
 	}
-	if len(keys) == 0 || input == nil {
+	if len(keys) == 0 || len(input) == 0 {
 		return nil, nil
 	}
 	slices.Sort(keys)
