@@ -32,7 +32,7 @@ func TaskOfWorkflow(id string) (task toolpark.GenerationID, ok bool) {
 		return toolpark.GenerationID{}, false
 	}
 	generation, err := strconv.Atoi(parts[3])
-	return toolpark.GenerationID{TaskID: toolpark.TaskID{Run: run, Key: parts[2]}, Generation: generation}, err == nil
+	return toolpark.GenerationID{Run: run, Key: parts[2], Generation: generation}, err == nil
 }
 
 // RunOfWorkflow reads a run workflow's id back.

@@ -15,7 +15,7 @@ func TestWorkflowIDsReadBack(t *testing.T) {
 	run := uuid.NewV7()
 	task, ok := workflows.TaskOfWorkflow(workflows.TaskWorkflowID(run, "r12t3", 4))
 	require.True(t, ok)
-	require.Equal(t, toolpark.GenerationID{TaskID: toolpark.TaskID{Run: run, Key: "r12t3"}, Generation: 4}, task)
+	require.Equal(t, toolpark.GenerationID{Run: run, Key: "r12t3", Generation: 4}, task)
 	back, ok := workflows.RunOfWorkflow(workflows.RunWorkflowID(run))
 	require.True(t, ok)
 	require.Equal(t, run, back)

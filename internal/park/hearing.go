@@ -58,16 +58,17 @@ func (h *hearing) report(task *toolpark.Task, in toolpark.Input) (postgres.Outco
 // dispatchable is the evidence of who may still take a call that is approved now.
 func (h *hearing) dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.TaskError) {
 	run, err := postgres.FindRun(h.ctx, h.tx, task.AccountID, task.RunID)
-	if err != nil {
-		h.again(err)
-		return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
+	if err == nil {
+		var (
+			to   []uuid.UUID
+			gone *toolpark.TaskError
+		)
+		if to, gone, err = dispatchable(h.ctx, h.tx, run, task); err == nil {
+			return to, gone
+		}
 	}
-	to, gone, err := dispatchable(h.ctx, h.tx, run, task)
-	if err != nil {
-		h.again(err)
-		return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
-	}
-	return to, gone
+	h.failed = err
+	return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
 }
 
 // dispatchable tells which of those that a call is addressed to are still eligible and still serve it, or why

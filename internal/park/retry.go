@@ -125,12 +125,12 @@ func (p *Park) admitAgain(
 // firstStatus is where a task stands when it begins and nothing holds it.
 func firstStatus(task *toolpark.Task) toolpark.Status {
 	switch {
-	case task.KernelTool != nil:
+	case task.KernelTool != nil, task.Kind == toolpark.KindWait:
 		return toolpark.Running
-	case task.Kind == toolpark.KindTool:
-		return toolpark.Dispatched
-	default:
+	case task.Kind == toolpark.KindAsk:
 		return toolpark.AwaitingInput
+	default:
+		return toolpark.Dispatched
 	}
 }
 

@@ -87,10 +87,10 @@ func ReadRoundOver(run uuid.UUID, number *int, over *bool) Read {
 // generationOf is a generation of task $3, whether it is the newest or an earlier one, as a row of tasks.
 func generationOf(number string) string {
 	return `(
-	SELECT t.* FROM tasks t
+	SELECT ` + taskColumns + ` FROM tasks t
 	WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3 AND t.generation = ` + number + `
 	UNION ALL
-	SELECT t.* FROM task_generations g, json_populate_record(NULL::tasks, g.facts) t
+	SELECT ` + taskColumns + ` FROM task_generations g, json_populate_record(NULL::tasks, g.facts) t
 	WHERE g.account_id = $1 AND g.run_id = $2 AND g.task_key = $3 AND g.generation = ` + number + `
 )`
 }

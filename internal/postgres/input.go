@@ -81,7 +81,7 @@ func FindReports(id toolpark.TaskID, tokenHash, bodyHash []byte, found *Reports)
 
 // judgedDetails reads the generation that an input was staged for.
 var judgedDetails = detailsOf(`(
-	SELECT g.* FROM task_inputs i, LATERAL ` + generationOf("i.generation") + ` g
+	SELECT ` + taskColumns + ` FROM task_inputs i, LATERAL ` + generationOf("i.generation") + ` t
 	WHERE i.account_id = $1 AND i.run_id = $2 AND i.task_key = $3 AND i.seq = $4)`)
 
 // Verdict reads what became of a staged input, nil until it is judged, and the generation of the task that it was

@@ -74,7 +74,7 @@ func TestBashTellsACommandWhichCallItIs(t *testing.T) {
 	require.NoError(t, err)
 	for redelivery, generation := range map[string]int{"false": 1, "true": 2} {
 		r, err := b.tools["bash"].Run(t.Context(), runner.Call{
-			Ref: runner.Ref{Run: "run1", TaskKey: "r1t0", Generation: generation}, Tool: "bash", Input: raw,
+			Run: "run1", TaskKey: "r1t0", Generation: generation, Tool: "bash", Input: raw,
 			IdempotencyKey: "run1/r1t0", Redelivery: generation > 1,
 		})
 		require.NoError(t, err)
