@@ -84,18 +84,13 @@ func ReadRoundOver(run uuid.UUID, number *int, over *bool) Read {
 	}
 }
 
-// generationOf is a generation of task $3, whether it is the newest or an earlier one, as a row of tasks.
-func generationOf(number string) string {
-	return `(
+// generationDetails reads generation $4 of a task, whether it is the newest or an earlier one.
+var generationDetails = detailsOf(`(
 	SELECT ` + taskColumns + ` FROM tasks t
-	WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3 AND t.generation = ` + number + `
+	WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3 AND t.generation = $4
 	UNION ALL
 	SELECT ` + taskColumns + ` FROM task_generations g, json_populate_record(NULL::tasks, g.facts) t
-	WHERE g.account_id = $1 AND g.run_id = $2 AND g.task_key = $3 AND g.generation = ` + number + `
-)`
-}
-
-var generationDetails = detailsOf(generationOf("$4"))
+	WHERE g.account_id = $1 AND g.run_id = $2 AND g.task_key = $3 AND g.generation = $4)`)
 
 // GenerationDetail reads one generation of a task whole. It answers not_found for one that never was.
 func (db *DB) GenerationDetail(ctx context.Context, id toolpark.TaskID, generation int) (*TaskDetail, error) {
