@@ -60,9 +60,9 @@ func (t *Tasks) Advance(ctx context.Context, in AdvanceInput) (AdvanceResult, er
 	if a.Start != nil {
 		t.Delivery.Start([]*toolpark.Task{a.Start})
 	}
-	if a.Nudge != nil {
-		if err := t.Delivery.Wake(ctx, a.Nudge); err != nil {
-			t.Log.WarnContext(ctx, "task not nudged; the recovery loop will", "run", a.Nudge.RunID, "task", a.Nudge.Key, "error", err)
+	for _, task := range a.Nudge {
+		if err := t.Delivery.Wake(ctx, task); err != nil {
+			t.Log.WarnContext(ctx, "task not nudged; the recovery loop will", "run", task.RunID, "task", task.Key, "error", err)
 		}
 	}
 	return AdvanceResult{
