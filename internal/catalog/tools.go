@@ -74,7 +74,7 @@ var humanAsk = Tool{
 		`Use it when only a person can say: what they want when the task can be read in more than one way, ` +
 		`a fact that is written nowhere you can look, or which of several good ways to take. ` +
 		`Do not use it for what another tool can find out, nor to be allowed a call: calls that need approval are held for it by themselves. ` +
-		`Ask one question at a time, and write it so that somebody who has seen nothing else can answer. ` +
+		`Put one question at a time, and write it so that somebody who has seen nothing else can answer. ` +
 		`Offer options when the likely answers are few; the person may still answer in other words. ` +
 		`The answer may take long, and may never come: then this call says that it timed out, and you go on as well as you can. ` +
 		`For example, ask "Deploy to staging or to production?" with the options "staging" and "production".`,
