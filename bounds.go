@@ -25,10 +25,6 @@ const (
 	MaxSchemaDepth      = 64        // nesting of one JSON Schema
 	MaxJSONDepth        = 128       // nesting of any other JSON
 	MaxNumberLength     = 1000      // characters of one JSON number
-	MaxApprovalRules    = 256
-	MaxApprovalPattern  = 512
-	MaxApprovalReason   = 256
-	MaxApprovalWildcard = 64
 	MaxNumberExponent   = 1000      // magnitude of one JSON number's exponent
 	MaxRoundsBody       = 16 << 20  // bytes of a request body that authors a round
 	MaxCommitBody       = 8 << 20   // bytes of a request body that commits a result
@@ -49,6 +45,10 @@ const (
 	MaxSkillCatalog     = 16 << 10  // bytes of a frozen skill catalog as canonical JSON
 	MaxSearchResult     = 64 << 10  // bytes of what a tool search finds as canonical JSON
 	MaxSchemaComplaints = 10        // reasons named when an input does not match its schema
+	MaxApprovalRules    = 256       // approval rules of one configuration
+	MaxApprovalPattern  = 512       // bytes of an approval rule's tool, path and match each
+	MaxApprovalReason   = 256       // bytes of an approval rule's reason, one line
+	MaxApprovalWildcard = 64        // bytes of a part of a glob that has a ? inside and stands between two *: one machine word
 )
 
 // Clocks.
@@ -57,15 +57,15 @@ const (
 	MaxToolTimeout     = 7 * 24 * time.Hour
 	DefaultToolTimeout = 10 * time.Minute
 	MaxExtension       = time.Hour
-	MaxApprovalHold    = 24 * time.Hour // how long a call waits to be approved
-	DefaultAskTimeout  = time.Hour // how long a question waits to be answered
+	MaxApprovalHold    = 24 * time.Hour // how long a call waits for a decision; a rule may shorten it
+	DefaultAskTimeout  = time.Hour
 	MaxAskTimeout      = 24 * time.Hour
 	DefaultWaitTimeout = time.Hour          // how long a wait for another task lasts
 	MaxWaitTimeout     = 7 * 24 * time.Hour // of a wait that a client authors
-	MaxWait            = time.Minute      // longest long poll
-	VerdictWait        = 10 * time.Second // how long a request waits for the workflow's verdict
-	IdempotencyTTL     = 24 * time.Hour   // how long an Idempotency-Key is remembered
-	RefusedRunTTL      = 24 * time.Hour   // how long a refused run's refusal is kept
-	RunIdleLimit       = 24 * time.Hour   // an idle run without live tasks completes
+	MaxWait            = time.Minute        // longest long poll
+	VerdictWait        = 10 * time.Second   // how long a request waits for the workflow's verdict
+	IdempotencyTTL     = 24 * time.Hour     // how long an Idempotency-Key is remembered
+	RefusedRunTTL      = 24 * time.Hour     // how long a refused run's refusal is kept
+	RunIdleLimit       = 24 * time.Hour     // an idle run without live tasks completes
 	ProgressInterval   = 250 * time.Millisecond
 )

@@ -37,6 +37,7 @@ const (
 	CodeToolNotServed        Code = "tool_not_served"
 	CodeToolNotDeclared      Code = "tool_not_declared"
 	CodeSkillCatalogTooLarge Code = "skill_catalog_too_large"
+	CodeInvalidApprovalRules Code = "invalid_approval_rules"
 )
 
 // Codes of an alias, an author's own spelling of a kernel tool.
@@ -57,7 +58,6 @@ const (
 	CodeRunSettled       Code = "run_settled"
 	CodeReservedToolName Code = "reserved_tool_name"
 	CodeDuplicateTaskKey Code = "duplicate_task_key"
-	CodeInvalidApprovalRules Code = "invalid_approval_rules"
 	CodeAlreadySettled   Code = "already_settled"
 	CodeNotRetryable     Code = "not_retryable"
 	CodeNotAbandonable   Code = "not_abandonable"

@@ -26,13 +26,14 @@ var layers = map[string][]string{
 	"internal/notify":      {"."},
 	"internal/watchdog":    {},
 	"internal/envelope":    {".", "internal/strictjson"},
-	"internal/declaration": {".", "internal/catalog", "internal/strictjson", "schema"},
+	"internal/approval":    {".", "internal/strictjson"},
+	"internal/declaration": {".", "internal/approval", "internal/catalog", "internal/strictjson", "schema"},
 	"internal/postgres":    {".", "internal/credential", "internal/declaration", "internal/notify"},
-	"internal/park":        {".", "internal/catalog", "internal/declaration", "internal/envelope", "internal/notify", "internal/postgres", "internal/strictjson", "schema"},
+	"internal/park":        {".", "internal/approval", "internal/catalog", "internal/declaration", "internal/envelope", "internal/notify", "internal/postgres", "internal/strictjson", "schema"},
 	"activities":           {".", "internal/park"},
 	"workflows":            {".", "activities", "internal/catalog", "internal/visibility"},
 	"worker":               {".", "activities", "internal/park", "internal/visibility", "workflows"},
-	"api":                  {".", "internal/catalog", "internal/credential", "internal/declaration", "internal/envelope", "internal/notify", "internal/park", "internal/postgres", "internal/strictjson", "schema", "workflows"},
+	"api":                  {".", "internal/approval", "internal/catalog", "internal/credential", "internal/declaration", "internal/envelope", "internal/notify", "internal/park", "internal/postgres", "internal/strictjson", "schema", "workflows"},
 	"internal/kernel":      {"api", "internal/notify", "internal/park", "internal/postgres", "schema", "worker", "workflows"},
 	"internal/sandbox":     {".", "internal/watchdog", "sdk/runner"},
 	"internal/devstack":    {"internal/devstack/npm", "internal/visibility", "internal/watchdog"},
@@ -46,7 +47,7 @@ var layers = map[string][]string{
 }
 
 // pure packages decide and compute: they know neither the database nor Temporal.
-var pure = []string{".", "schema", "internal/strictjson", "internal/catalog", "internal/declaration", "internal/envelope"}
+var pure = []string{".", "schema", "internal/strictjson", "internal/catalog", "internal/approval", "internal/declaration", "internal/envelope"}
 
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,7 @@ var statuses = map[toolpark.Code]int{
 	toolpark.CodeToolNotServed:        http.StatusUnprocessableEntity,
 	toolpark.CodeToolNotDeclared:      http.StatusUnprocessableEntity,
 	toolpark.CodeSkillCatalogTooLarge: http.StatusUnprocessableEntity,
+	toolpark.CodeInvalidApprovalRules: http.StatusUnprocessableEntity,
 
 	toolpark.CodeAliasCanonicalUnknown:         http.StatusUnprocessableEntity,
 	toolpark.CodeAliasNameReserved:             http.StatusUnprocessableEntity,

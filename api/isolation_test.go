@@ -52,6 +52,7 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 	run := a.run()
 	waiting := a.call(run, "look", `{}`)
 	claimed, token := a.claimed(run, "look")
+	held := a.call(a.ruled("ask"), "look", `{}`)
 	own := b.run()
 
 	// For each route, a request that would succeed for its owner.
@@ -61,6 +62,8 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		"POST /runs/{run}/complete":                {""},
 		"POST /runs/{run}/stop":                    {`{"force":true}`, ""},
 		"POST /runs/{run}/tasks/{task}/cancel":     {""},
+		"POST /runs/{run}/tasks/{task}/approve":    {"", `{"input":{}}`},
+		"POST /runs/{run}/tasks/{task}/deny":       {""},
 		"POST /executor/inbox/{run}/{task}/claim":  {`{"claim_key":"k"}`},
 		"POST /executor/inbox/{run}/{task}/extend": {`{"claim_token":"` + token + `","timeout_ms":1000}`},
 		"POST /executor/inbox/{run}/{task}/commit": {reportBody(token, `"content":"stolen"`)},
@@ -93,7 +96,7 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		route := strings.Replace(method, http.MethodHead, http.MethodGet, 1) + " " + pattern
 		require.Contains(t, bodies, route, "a new route needs a request here")
 		for _, body := range bodies[route] {
-			for _, ref := range []runner.Ref{waiting, claimed} {
+			for _, ref := range []runner.Ref{waiting, claimed, held} {
 				send := func(run, executor string) (int, string) {
 					path := strings.NewReplacer("{run}", run, "{task}", ref.TaskKey, "{number}", "1", "{executor}", executor).Replace(pattern)
 					if strings.HasSuffix(path, "/messages") || strings.HasSuffix(pattern, "{run}/tools") {
@@ -102,7 +105,7 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 					got := b.sendBad(method, base+path, bearer, body, "Claim-Token", token)
 					return got.Status, strings.NewReplacer(run, "ID", executor, "ID").Replace(string(got.Body))
 				}
-				status, answer := send(run, a.Box.ID.String())
+				status, answer := send(ref.Run, a.Box.ID.String())
 				unknownStatus, unknownAnswer := send(unknownRun, unknownExecutor)
 				require.Equal(t, http.StatusNotFound, status, "%s %s: %s", method, pattern, answer)
 				require.Equal(t, unknownStatus, status)

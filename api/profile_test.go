@@ -46,6 +46,9 @@ func TestAProfile(t *testing.T) {
 	require.NotEmpty(t, put.text("/profile/updated_at"))
 	require.Equal(t, string(put.Body), string(s.asAgent("GET", "/profile", "").ok(http.StatusOK).Body))
 
+	const ruled = `{"approval_rules":[{"verdict":"ask","tool":"b*","hold_ms":5}],"approval_mode":"rules"}`
+	require.Equal(t, ruled, string(s.profile(ruled).ok(http.StatusOK).raw("/profile/configuration")), "as it was put")
+
 	const second = `{"runner_executor_public_ids":null}`
 	s.profile(second).ok(http.StatusOK)
 	require.Equal(t, second, string(s.asAgent("GET", "/profile", "").raw("/profile/configuration")), "replaced whole")
@@ -149,8 +152,8 @@ func TestProfileRefusals(t *testing.T) {
 		"a misspelt field":             {`{"configuration":{"approval_rule":[]}}`, 400, toolpark.CodeParameterInvalid, "/configuration/approval_rule"},
 		"no approval mode":             {`{"configuration":{"kernel_tools":["nexus.tools.call"]}}`, 422, toolpark.CodeValidationFailed, "/configuration/approval_mode"},
 		"candidates and no mode":       {`{"configuration":{"runner_executor_public_ids":["01900000-0000-7000-8000-00000000000a"]}}`, 422, toolpark.CodeValidationFailed, "/configuration/approval_mode"},
-		"a mode of another version":    {`{"configuration":{"approval_mode":"ask"}}`, 422, toolpark.CodeValidationFailed, "/configuration/approval_mode"},
-		"approval rules":               {`{"configuration":{"approval_rules":[{"tool":"*","verdict":"deny"}]}}`, 422, toolpark.CodeValidationFailed, "/configuration/approval_rules"},
+		"a mode that does not exist":   {`{"configuration":{"approval_mode":"never"}}`, 422, toolpark.CodeValidationFailed, "/configuration/approval_mode"},
+		"a malformed approval rule":    {`{"configuration":{"approval_rules":[{"tool":"*","verdict":"allow"},{"tool":"*","verdict":"deny","when":"always"}]}}`, 422, toolpark.CodeInvalidApprovalRules, "/configuration/approval_rules/1/when"},
 		"too large":                    {`{"configuration":{"tool_definitions":["` + strings.Repeat("x", toolpark.MaxToolDefinitions) + `"]}}`, 413, toolpark.CodeContentTooLarge, "/configuration/tool_definitions"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +202,23 @@ func TestARunUsesTheProfile(t *testing.T) {
 		require.Equal(t, string(frozen.Body), string(contextOf(all).Body))
 		a := create(`,"tool_names":["look","gone"]`).refused(http.StatusUnprocessableEntity, toolpark.CodeToolNotDeclared)
 		require.Equal(t, "/tool_names/1", a.text("/error/pointer"))
+	})
+
+	t.Run("approval rules are frozen", func(t *testing.T) {
+		const rules = `[{"tool":"write|Call","path":"path","match":"/etc/*","verdict":"deny","reason":"Not there"},{"tool":"*","verdict":"ask","origin":"author","hold_ms":60000}]`
+		ruled := func(members string) answer {
+			return create(`,"configuration":{` + members + `"runner_executor_public_ids":["` + box + `"]}`).ok(http.StatusCreated)
+		}
+		for _, mode := range []string{"bypass", "ask", "rules"} {
+			run := ruled(`"approval_mode":"` + mode + `","approval_rules":` + rules + `,`)
+			require.Equal(t, mode, run.text("/run/approval_mode"))
+			require.Equal(t, rules, string(contextOf(run).raw("/approval_rules")))
+			require.Equal(t, []string{"look", "write"}, contextOf(run).names("/context/tool_definitions"))
+		}
+		require.Equal(t, "[]", string(frozen.raw("/approval_rules")))
+		narrowed := create(`,"tool_names":["look"],"configuration":{"approval_mode":"rules","approval_rules":` + rules +
+			`,"runner_executor_public_ids":["` + box + `"]}`).ok(http.StatusCreated)
+		require.Equal(t, rules, string(contextOf(narrowed).raw("/approval_rules")), "they are about the calls, whatever is declared")
 	})
 
 	t.Run("a configuration of its own replaces it whole", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolpark/toolpark"
+	policy "github.com/toolpark/toolpark/internal/approval" // approval is a task's own record here
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/postgres"
 )
@@ -25,6 +26,11 @@ func (s *Server) frozenContext(r *http.Request) (*declaration.Context, error) {
 	return s.Park.Context(r.Context(), run)
 }
 
+type contextResponse struct {
+	Context       assemblyResponse `json:"context"`        // as an assembly shows it
+	ApprovalRules []policy.Rule    `json:"approval_rules"` // as declared, in their order
+}
+
 func (s *Server) getContext(w http.ResponseWriter, r *http.Request) error {
 	frozen, err := s.frozenContext(r)
 	if err != nil {
@@ -34,7 +40,7 @@ func (s *Server) getContext(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, map[string]assemblyResponse{"context": answer})
+	return writeJSON(w, http.StatusOK, contextResponse{Context: answer, ApprovalRules: frozen.ApprovalRules})
 }
 
 // getTools shows what a model is to be offered now, in its provider's form.

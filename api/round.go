@@ -297,6 +297,9 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
 // modelResult is what a model reads of a settled task.
 func modelResult(t *postgres.TaskDetail) (envelope.Result, error) {
 	result := envelope.Result{CallID: *t.ToolCallID, IsError: t.IsError}
+	if t.OriginalInput != nil {
+		result.Edited = t.Input
+	}
 	if t.Status != toolpark.Completed {
 		result.Failure = &toolpark.TaskError{Key: *t.ErrorKey}
 		if t.ErrorDetail != nil {

@@ -108,6 +108,7 @@ func TestRunRefusals(t *testing.T) {
 		"a misspelt configuration":      {configured(`"approval_rule":[]`), 400, toolpark.CodeParameterInvalid, "/configuration/approval_rule"},
 		"no approval mode":              {configured(`"tool_definitions":[` + string(function("f", "")) + `]`), 422, toolpark.CodeValidationFailed, "/configuration/approval_mode"},
 		"a mode that does not exist":    {configured(`"approval_mode":"never"`), 422, toolpark.CodeValidationFailed, "/configuration/approval_mode"},
+		"a malformed approval rule":     {configured(`"approval_mode":"rules","approval_rules":[{"tool":"*","match":"rm *","verdict":"deny"}]`), 422, toolpark.CodeInvalidApprovalRules, "/configuration/approval_rules/0/match"},
 		"a kernel tool's name":          {tools(string(function("tool_search", ""))), 422, toolpark.CodeKernelToolRedefined, at + "/function/name"},
 		"a kernel tool's full name":     {tools(string(function("nexus.tools.search", ""))), 422, toolpark.CodeKernelToolRedefined, at + "/function/name"},
 		"a name twice":                  {tools(string(function("f", "")) + "," + string(function("f", ""))), 422, toolpark.CodeDuplicateToolName, "/configuration/tool_definitions/1"},

@@ -79,7 +79,7 @@ func TestEveryRouteServes(t *testing.T) {
 	s.listen("/executor/events", s.Box.Token)
 	s.listen("/runs/"+run+"/events/stream", s.Agent.Token)
 	for _, path := range []string{
-		"/tools", "/profile", "/runs/" + run + "/skills", "/runs/" + run + "/rounds/2/tools",
+		"/approvals", "/tools", "/profile", "/runs/" + run + "/skills", "/runs/" + run + "/rounds/2/tools",
 		"/executors", "/executors/" + s.Box.ID.String(), "/runs", "/runs/" + run, "/runs/" + run + "/context", "/runs/" + run + "/tasks",
 		taskPath(ref), "/runs/" + run + "/rounds/1", "/runs/" + run + "/events",
 	} {
@@ -92,6 +92,9 @@ func TestEveryRouteServes(t *testing.T) {
 	works("POST", inboxPath(ref, "extend"), s.Box.Token, `{"claim_token":"`+token+`","timeout_ms":60000}`)
 	works("POST", base+"/executor/progress", s.Box.Token, `{"run_public_id":"`+run+`","task_key":"`+ref.TaskKey+`","claim_token":"`+token+`","frame":1}`)
 	works("POST", base+taskPath(waiting)+"/cancel", s.Agent.Token, "")
+	asking := s.ruled("ask")
+	works("POST", base+taskPath(s.call(asking, "look", `{}`))+"/approve", s.Admin.Token, "")
+	works("POST", base+taskPath(s.call(asking, "look", `{}`))+"/deny", s.Admin.Token, "")
 	s.report(ref, token, `"content":"done"`).ok(http.StatusOK)
 	works("GET", base+"/runs/"+run+"/rounds/1/messages?format=anthropic", s.Agent.Token, "")
 	works("POST", base+"/runs/"+run+"/complete", s.Agent.Token, "")

@@ -10,9 +10,9 @@ import (
 
 // Digest says what is approved, so that an approval is of that and nothing else: the SHA-256, in lower-case
 // hexadecimal, of the canonical JSON of {"input", "target", "tool_name"}. The target is whatever tells the
-// caller's targets apart; a nil input is null. An input that is no JSON stands for itself byte for byte.
+// caller's targets apart; no input is null. An input that is no JSON stands for itself byte for byte.
 func Digest(input jsontext.Value, target, tool string) string {
-	if input == nil {
+	if len(input) == 0 {
 		input = jsontext.Value(`null`)
 	}
 	canonical, err := strictjson.Canonical(input)

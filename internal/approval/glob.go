@@ -66,15 +66,15 @@ func trimmed(part string) (core string, before, behind int) {
 }
 
 // index finds a part. One with a question mark inside moves a bit for every byte that still fits along one
-// word, as long as the word is; [ParseRules] lets no longer one in, and the rest of one is compared at
-// each place where its beginning is.
+// word, as long as that is; [ParseRules] lets no longer one in, and the rest of one is compared at each
+// place where its beginning is.
 func index(part, text string) int {
 	if strings.IndexByte(part, '?') < 0 {
 		return strings.Index(text, part)
 	}
 	begin := part[:min(len(part), toolpark.MaxApprovalWildcard)]
 	var takes [256]uint64 // by byte: the places in the part where it may stand
-	var free uint64            // the places where any byte may stand
+	var free uint64       // the places where any byte may stand
 	for i := range len(begin) {
 		if bit := uint64(1) << i; begin[i] == '?' {
 			free |= bit
@@ -90,7 +90,7 @@ func index(part, text string) int {
 			continue
 		}
 		at := i + 1 - len(begin)
-		if len(begin) == len(part) || at+len(part) <= len(text) && fits(part[len(begin):], text[i+1:at+len(part)]) {
+		if at+len(part) <= len(text) && fits(part[len(begin):], text[i+1:at+len(part)]) {
 			return at
 		}
 	}

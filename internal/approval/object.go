@@ -106,9 +106,13 @@ func (o object) word(member string, required bool, words ...string) string {
 	return *text
 }
 
-// rest notes every member that nobody took.
+// maxUnknown is how many unknown members of one rule are named; a body has room for many more.
+const maxUnknown = 16
+
+// rest notes every member that nobody took, as far as that goes.
 func (o object) rest() {
-	for _, member := range slices.Sorted(maps.Keys(o.members)) {
+	unknown := slices.Sorted(maps.Keys(o.members))
+	for _, member := range unknown[:min(len(unknown), maxUnknown)] {
 		o.note(member, "is not a known field")
 	}
 }

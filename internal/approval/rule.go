@@ -2,6 +2,7 @@ package approval
 
 import (
 	"encoding/json/jsontext"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,16 +13,16 @@ import (
 
 // Rule is one sentence of a policy. Its JSON is the form it was declared in: what was left out stays out.
 type Rule struct {
-	Tool    string          `json:"tool"`             // globs over the tool's name, with | between them
-	Path    string          `json:"path,omitzero"`    // where in the input a text must be, dotted; empty: the rule reads no input
-	Match   *string         `json:"match,omitzero"`   // a glob over that text; nil: any text will do
+	Tool    string          `json:"tool"`           // globs over the tool's name, with | between them
+	Path    string          `json:"path,omitzero"`  // where in the input a text must be, dotted; empty: the rule reads no input
+	Match   *string         `json:"match,omitzero"` // a glob over that text; nil: any text will do
 	Verdict Verdict         `json:"verdict"`
 	Reason  string          `json:"reason,omitzero"`  // one line
 	Origin  toolpark.Origin `json:"origin,omitzero"`  // whose calls it is about; empty: a model's
 	HoldMS  int64           `json:"hold_ms,omitzero"` // of an ask, in milliseconds; 0: toolpark.MaxApprovalHold
 }
 
-// ParseRules reads a list of rules that stands at the pointer at; null and nil are none. Anything else than
+// ParseRules reads a list of rules that stands at the pointer at; null, nil and [] are none. Anything else than
 // a good list is invalid_approval_rules, naming the first problem in message and pointer, and every one in
 // the detail "entries" ([]Problem).
 func ParseRules(raw jsontext.Value, at jsontext.Pointer) ([]Rule, error) {
@@ -30,7 +31,10 @@ func ParseRules(raw jsontext.Value, at jsontext.Pointer) ([]Rule, error) {
 	}
 	var problems []Problem
 	rules := parseRules(raw, at, &problems)
-	if len(problems) == 0 {
+	switch {
+	case len(problems) == 0 && len(rules) == 0:
+		return nil, nil
+	case len(problems) == 0:
 		return rules, nil
 	}
 	first := problems[0]
@@ -70,12 +74,9 @@ func (o object) rule() Rule {
 	var r Rule
 	if tool := o.text("tool", true); tool != nil {
 		r.Tool = *tool
-		o.glob("tool", r.Tool)
-		for pattern := range strings.SplitSeq(r.Tool, "|") {
-			if pattern == "" {
-				o.note("tool", "must name a tool, or several with one | between them")
-				break
-			}
+		o.glob("tool", r.Tool, strings.Split(r.Tool, "|")...)
+		if slices.Contains(strings.Split(r.Tool, "|"), "") {
+			o.note("tool", "must name a tool, or several with one | between them")
 		}
 	}
 	_, reads := o.members["path"]
@@ -84,7 +85,7 @@ func (o object) rule() Rule {
 		o.path(r.Path)
 	}
 	if r.Match = o.text("match", false); r.Match != nil {
-		o.glob("match", *r.Match)
+		o.glob("match", *r.Match, *r.Match)
 		if !reads {
 			o.note("match", "needs a path to the text that it is held against")
 		}
@@ -119,14 +120,14 @@ func (o object) path(path string) {
 	}
 }
 
-// glob notes what is wrong with a pattern.
-func (o object) glob(member, pattern string) {
-	if len(pattern) > toolpark.MaxApprovalPattern {
+// glob notes what is wrong with a text of globs.
+func (o object) glob(member, text string, patterns ...string) {
+	if len(text) > toolpark.MaxApprovalPattern {
 		o.note(member, "is longer than %d bytes", toolpark.MaxApprovalPattern)
 		return
 	}
-	for alternative := range strings.SplitSeq(pattern, "|") {
-		parts := strings.Split(alternative, "*")
+	for _, pattern := range patterns {
+		parts := strings.Split(pattern, "*")
 		for i, part := range parts {
 			core, _, _ := trimmed(part)
 			if i > 0 && i < len(parts)-1 && strings.Contains(core, "?") && len(core) > toolpark.MaxApprovalWildcard {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/approval"
 	"github.com/toolpark/toolpark/internal/declaration"
 )
 
@@ -19,7 +20,7 @@ func TestConfiguration(t *testing.T) {
 		`{"type":"function","name":"ping"}`,
 	))
 	require.NoError(t, err)
-	require.Equal(t, declaration.ApprovalBypass, c.ApprovalMode)
+	require.Equal(t, approval.Policy{Mode: approval.ModeBypass}, c.Approval)
 	require.Len(t, c.Entries, 2)
 	read, ping := c.Entries[0], c.Entries[1]
 	require.Equal(t, "read", read.Name)
@@ -34,6 +35,24 @@ func TestConfiguration(t *testing.T) {
 	require.Equal(t, `{"type":"object","properties":{}}`, string(ping.Parameters))
 }
 
+func TestHowCallsAreApproved(t *testing.T) {
+	t.Parallel()
+	const declared = `"tool_definitions":[{"type":"function","name":"a"}],`
+	for _, mode := range []string{"bypass", "ask", "rules"} {
+		c, err := declaration.ParseConfiguration(jsontext.Value(`{` + declared + `"approval_mode":"` + mode + `","approval_rules":[{"tool":"a","verdict":"deny","reason":"no"},{"tool":"*","verdict":"ask","hold_ms":5}]}`))
+		require.NoError(t, err)
+		require.Equal(t, approval.Policy{Mode: mode, Rules: []approval.Rule{
+			{Tool: "a", Verdict: approval.Deny, Reason: "no"}, {Tool: "*", Verdict: approval.Ask, HoldMS: 5},
+		}}, c.Approval)
+		c, err = declaration.ParseConfiguration(jsontext.Value(`{` + declared + `"approval_mode":"` + mode + `","approval_rules":null}`))
+		require.NoError(t, err)
+		require.Equal(t, approval.Policy{Mode: mode}, c.Approval)
+	}
+	c, err := declaration.ParseConfiguration(jsontext.Value(`{"approval_rules":[{"tool":"*","verdict":"allow"}]}`))
+	require.NoError(t, err, "what can call nothing may have rules")
+	require.Len(t, c.Approval.Rules, 1)
+}
+
 func TestAnEmptyConfigurationDeclaresNothing(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []jsontext.Value{
@@ -45,7 +64,7 @@ func TestAnEmptyConfigurationDeclaresNothing(t *testing.T) {
 		c, err := declaration.ParseConfiguration(raw)
 		require.NoError(t, err)
 		require.Empty(t, c.Entries)
-		require.Empty(t, c.ApprovalMode)
+		require.Empty(t, c.Approval)
 	}
 }
 
@@ -75,12 +94,11 @@ func TestConfigurationRefusals(t *testing.T) {
 		{"no approval mode for a candidate", jsontext.Value(`{"runner_executor_public_ids":["` + runnerA.String() + `"]}`), failed, "/configuration/approval_mode"},
 		{"no approval mode for a candidate's tool", jsontext.Value(`{"runner_executor_public_ids":["` + runnerA.String() + `"],"runner_tool_names":["read"]}`), failed, "/configuration/approval_mode"},
 		{"approval mode null", jsontext.Value(`{"approval_mode":null,"tool_definitions":[{"type":"function","name":"a"}]}`), failed, "/configuration/approval_mode"},
-		{"approval mode ask", jsontext.Value(`{"approval_mode":"ask"}`), failed, "/configuration/approval_mode"},
-		{"approval mode rules", jsontext.Value(`{"approval_mode":"rules"}`), failed, "/configuration/approval_mode"},
 		{"another approval mode", jsontext.Value(`{"approval_mode":"Bypass"}`), failed, "/configuration/approval_mode"},
 		{"approval mode true", jsontext.Value(`{"approval_mode":true}`), failed, "/configuration/approval_mode"},
-		{"approval rules in one", jsontext.Value(`{"approval_rules":{}}`), failed, "/configuration/approval_rules"},
-		{"an approval rule", jsontext.Value(`{"approval_rules":[{"tool":"bash","verdict":"deny"}]}`), failed, "/configuration/approval_rules"},
+		{"approval rules and no mode", jsontext.Value(`{"tool_definitions":[{"type":"function","name":"a"}],"approval_rules":[{"tool":"*","verdict":"allow"}]}`), failed, "/configuration/approval_mode"},
+		{"approval rules in one", jsontext.Value(`{"approval_rules":{}}`), toolpark.CodeInvalidApprovalRules, "/configuration/approval_rules"},
+		{"an approval rule without a verdict", jsontext.Value(`{"approval_mode":"rules","approval_rules":[{"tool":"bash","verdict":"deny"},{"tool":"bash"}]}`), toolpark.CodeInvalidApprovalRules, "/configuration/approval_rules/1/verdict"},
 
 		{"an entry is no object", bypass(`"bash"`), failed, first},
 		{"no type", bypass(`{"name":"a"}`), failed, first + "/type"},

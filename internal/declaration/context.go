@@ -14,9 +14,12 @@ import (
 
 // Context is what a run may call, decided once, at its acceptance. It does not change.
 type Context struct {
-	Tools         []Tool          `json:"tools"` // in the byte order of their names
-	Environment   Environment     `json:"environment"`
-	Skills        []Skill         `json:"skills"` // in the byte order of callable and name
+	Tools       []Tool      `json:"tools"` // in the byte order of their names
+	Environment Environment `json:"environment"`
+	Skills      []Skill     `json:"skills"` // in the byte order of callable and name
+
+	// ApprovalRules are a run's own, in the order declared. Neither an assembly nor a round's own tools have
+	// any: its run's rules are about the calls of such a round, too.
 	ApprovalRules []approval.Rule `json:"approval_rules,omitempty"`
 }
 
@@ -50,9 +53,9 @@ func (c *Context) Tool(name string) (*Tool, bool) {
 	return &c.Tools[i], true
 }
 
-// Narrow is the part of a context that a round offers: the named callables with their skills. A name
-// that the context lacks is tool_not_declared; a call outside the part is a birth unknown_tool like any
-// other.
+// Narrow is the part of a context that a round offers: the named callables with their skills, under the
+// same rules. A name that the context lacks is tool_not_declared; a call outside the part is a birth
+// unknown_tool like any other.
 func (c *Context) Narrow(names []string) (*Context, error) {
 	offered := make(map[string]bool, len(names))
 	for i, name := range names {
@@ -62,7 +65,7 @@ func (c *Context) Narrow(names []string) (*Context, error) {
 		}
 		offered[name] = true
 	}
-	part := &Context{Environment: c.Environment}
+	part := &Context{Environment: c.Environment, ApprovalRules: c.ApprovalRules}
 	for _, t := range c.Tools {
 		if offered[t.Name] {
 			part.Tools = append(part.Tools, t)

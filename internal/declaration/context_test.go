@@ -40,6 +40,31 @@ func TestAContextIsReadBackWhole(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestAContextKeepsItsRules(t *testing.T) {
+	t.Parallel()
+	const list = `[{"tool":"a|b*","path":"x.y","match":"<*>","verdict":"ask","reason":"é \"why\"","origin":"author","hold_ms":5},{"tool":"*","verdict":"deny"}]`
+	cfg := configuration(t, with(`"approval_rules":`+list+`,`, `{"type":"function","name":"ping"}`))
+	c := assemble(t, bypass(`{"type":"function","name":"ping"}`), nil, snapshot())
+	bare, err := c.Document()
+	require.NoError(t, err)
+	require.NotContains(t, string(bare), "approval_rules", "an assembly has none")
+
+	c.ApprovalRules = cfg.Approval.Rules
+	document, err := c.Document()
+	require.NoError(t, err)
+	require.Contains(t, string(document), `"approval_rules":`+list)
+	read, err := declaration.ParseContext(document)
+	require.NoError(t, err)
+	require.Equal(t, cfg.Approval.Rules, read.ApprovalRules)
+	part, err := read.Narrow([]string{})
+	require.NoError(t, err)
+	require.Equal(t, cfg.Approval.Rules, part.ApprovalRules, "what a round leaves out changes no rule")
+
+	old, err := declaration.ParseContext(bare)
+	require.NoError(t, err)
+	require.Empty(t, old.ApprovalRules)
+}
+
 func TestARoundNarrowsAContext(t *testing.T) {
 	t.Parallel()
 	c := assemble(t, bypass(routed("docs_a", runnerA, "skill"), routed("docs_b", runnerB, "skill"), `{"type":"function","name":"ping"}`),

@@ -16,7 +16,7 @@ import (
 // same.
 func FuzzConfiguration(f *testing.F) {
 	for _, raw := range []jsontext.Value{
-		jsontext.Value(`{}`), jsontext.Value(`null`), jsontext.Value(`{"approval_mode":"ask","approval_rules":[]}`),
+		jsontext.Value(`{}`), jsontext.Value(`null`), jsontext.Value(`{"approval_mode":"ask","approval_rules":[{"tool":"*","verdict":"deny"}]}`),
 		bypass(`{"type":"function","name":"a","parameters":{"type":"object"},"strict":true,"defer_loading":false}`, routed("b", runnerA, "read")),
 		bypass(catalogDefinition(f, "tool_search"), catalogDefinition(f, "memory_grep")),
 		bypass(grepAlias(`,"params":{"re":{"maps_to":"pattern"},"case":{"maps_to":"ignore_case","invert":true,"description":"x"}},"omit":["path"]`)),

@@ -20,6 +20,8 @@ var sentences = map[string]string{
 	toolpark.ErrToolNotServed:        "Nothing serves this tool at present, so it did not run; go on without it.",
 	toolpark.ErrRunnerNotEligible:    "The machine that serves this tool may not be used at present, so it did not run; go on without it.",
 	toolpark.ErrApprovalDenied:       "Permission for this call was declined, so it did not run; do not repeat it, take another way or ask the user.",
+	toolpark.ErrApprovalExpired:      "Nobody decided about this call in time, so it did not run; go on without it, or ask the user.",
+	toolpark.ErrAskTimeout:           "Nobody answered in time; go on without an answer, and say what you assumed.",
 	toolpark.ErrToolFailed:           "The tool could not do its work; read the reason before you try again.",
 	toolpark.ErrToolTimeout:          "The tool gave no answer in time; you may call it again, or go on without it.",
 	toolpark.ErrToolUncertain:        "The tool was started but its outcome is not known; check what changed before you repeat the call.",

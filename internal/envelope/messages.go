@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
 // Result is how one call ended, as a model needs to read it.
@@ -14,6 +15,7 @@ type Result struct {
 	Text    string              // what the tool reported, as Output gives it
 	IsError bool                // the tool ran and reported an error
 	Failure *toolpark.TaskError // why the call did not complete; it is read in place of Text
+	Edited  jsontext.Value      // what the call ran with, when an approver put that in place of its own; nil when nobody did
 }
 
 // Said to a model in front of, or in place of, the text of a tool that reported an error.
@@ -21,6 +23,24 @@ const (
 	errorPrefix = "The tool reported an error:\n"
 	errorSilent = "The tool reported an error and gave no reason."
 )
+
+// editedPrefix and the input that ran stand in front of what came of it: at most maxEdited bytes of it.
+const (
+	editedPrefix = "Whoever approved this call changed its input first. It ran with: "
+	maxEdited    = 8 << 10
+)
+
+// noted puts in front of a text that its call was edited, if it was.
+func (r Result) noted(text string) string {
+	if r.Edited == nil {
+		return text
+	}
+	note := editedPrefix + strictjson.CutString(string(r.Edited), maxEdited)
+	if text == "" {
+		return note
+	}
+	return note + "\n" + text
+}
 
 // text is what the model reads, and whether the wire should mark it as an error. A failure is never
 // silent, or a model would read it as success.
@@ -38,9 +58,9 @@ func (r Result) text() (text string, isError bool) {
 func (r Result) marked() string {
 	text, _ := r.text()
 	if r.Failure == nil && r.IsError && r.Text != "" {
-		return errorPrefix + text
+		text = errorPrefix + text
 	}
-	return text
+	return r.noted(text)
 }
 
 type chatMessage struct {
@@ -84,7 +104,7 @@ func Messages(format toolpark.Format, results []Result) (jsontext.Value, error) 
 		blocks := make([]anthropicBlock, len(results))
 		for i, r := range results {
 			text, isError := r.text()
-			blocks[i] = anthropicBlock{Type: "tool_result", ToolUseID: r.CallID, Content: text, IsError: isError}
+			blocks[i] = anthropicBlock{Type: "tool_result", ToolUseID: r.CallID, Content: r.noted(text), IsError: isError}
 		}
 		if len(blocks) > 0 { // the wire has no message without content
 			messages = append(messages, anthropicMessage{Role: "user", Content: blocks})

@@ -45,14 +45,14 @@ func (p *Park) Assemble(ctx context.Context, account, id uuid.UUID) error {
 		if refused != nil {
 			return refuse(tx, run, refused)
 		}
-		document, err := assemble(ctx, tx, &run.Run, configuration.Sources)
+		document, err := assemble(ctx, tx, &run.Run, configuration)
 		if refusal, ok := errors.AsType[*toolpark.Error](err); ok && refusal.Code != toolpark.CodeUnavailable {
 			return refuse(tx, run, refusal)
 		}
 		if err != nil {
 			return err
 		}
-		postgres.AcceptRun(tx, run, configuration.ApprovalMode, hash(document), document)
+		postgres.AcceptRun(tx, run, configuration.Approval.Mode, hash(document), document)
 		return nil
 	})
 	if err == nil && decided {
@@ -80,11 +80,12 @@ func (p *Park) requested(ctx context.Context, run *postgres.Run) (declaration.Co
 }
 
 // assemble builds a run's frozen context from one snapshot of what executors announce.
-func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.Run, s declaration.Sources) (jsontext.Value, error) {
-	frozen, err := freeze(ctx, tx, run.Principal(), s, run.DefaultRunnerID, declaration.Options{})
+func assemble(ctx context.Context, tx *postgres.Tx, run *postgres.Run, c declaration.Configuration) (jsontext.Value, error) {
+	frozen, err := freeze(ctx, tx, run.Principal(), c.Sources, run.DefaultRunnerID, declaration.Options{})
 	if err != nil {
 		return nil, err
 	}
+	frozen.ApprovalRules = c.Approval.Rules
 	if run.RequestedNames != nil {
 		if frozen, err = frozen.Narrow(run.RequestedNames); err != nil {
 			return nil, err

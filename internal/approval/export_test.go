@@ -1,0 +1,4 @@
+package approval
+
+// Glob is what every pattern is matched by.
+var Glob = glob
