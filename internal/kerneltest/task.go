@@ -77,10 +77,16 @@ func (a *Account) task(run string, r Executor, key string) *Task {
 // Step authors one step at a runner through the door, due after timeout; 0 takes the announced one.
 func (a *Account) Step(run string, r Executor, name, input string, timeout time.Duration) *Task {
 	a.T.Helper()
-	made, err := a.Agent.AppendTasks(a.T.Context(), run, []agent.Step{{
+	return a.Append(run, r, agent.Step{
 		Name: name, Input: jsontext.Value(input), TimeoutMS: timeout.Milliseconds(),
 		Route: &agent.Route{Kind: "runner", Runner: r.ID.String()},
-	}}, "")
+	})
+}
+
+// Append authors one step of any kind through the door. The executor is who may claim it, if anybody.
+func (a *Account) Append(run string, r Executor, step agent.Step) *Task {
+	a.T.Helper()
+	made, err := a.Agent.AppendTasks(a.T.Context(), run, []agent.Step{step}, "")
 	require.NoError(a.T, err)
 	return a.task(run, r, made[0].Key)
 }
