@@ -15,7 +15,7 @@ type hearing struct {
 	ctx    context.Context
 	park   *Park
 	tx     *postgres.Tx
-	target *toolpark.Task // the settled task that is waited for; nil unless there is an input of its settlement
+	target *toolpark.Task // the task that is waited for; nil for none
 	failed error          // the database's, not the input's: the whole step is tried again
 }
 
@@ -88,7 +88,7 @@ func (h *hearing) dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.Task
 		return task.AddressedTo, nil
 	}
 	unable := func(err error) ([]uuid.UUID, *toolpark.TaskError) {
-		h.again(err)
+		_ = h.again(err) // which the step looks at
 		return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
 	}
 	run, err := postgres.FindRun(h.ctx, h.tx, task.AccountID, task.RunID)
