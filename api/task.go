@@ -27,9 +27,9 @@ type taskRow struct {
 	Status        toolpark.Status         `json:"status"`
 	Origin        toolpark.Origin         `json:"origin"`
 	Round         *int                    `json:"round"`
-	ParentTaskKey *string                 `json:"parent_task_key"` // the tool_call that made it
+	ParentTaskKey *string                 `json:"parent_task_key"` // the tool_call or ask that made it
 	CallableName  *string                 `json:"callable_name"`
-	ToolName      *string                 `json:"tool_name"`
+	ToolName      *string                 `json:"tool_name"` // null for an ask and a wait
 	ToolAlias     *string                 `json:"tool_alias"`
 	ToolCallID    *string                 `json:"tool_call_id"`
 	AddressedTo   *addressedTo            `json:"addressed_to"`
@@ -323,7 +323,7 @@ func (s *Server) withTask(ctx context.Context, id toolpark.TaskID, err error) er
 	}
 	switch refusal.Code {
 	case toolpark.CodeAlreadySettled, toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled, toolpark.CodeNotAwaitingApproval,
-		toolpark.CodeInputChanged:
+		toolpark.CodeNotAwaitingInput, toolpark.CodeInputChanged:
 	default:
 		return err
 	}

@@ -296,8 +296,8 @@ func (db *DB) Unstarted(ctx context.Context, tasks []toolpark.GenerationID) ([]t
 
 // Started tells the recovery loop that the workflows of these tasks exist: it need not look before
 // their deadline. A task that was claimed or has something staged meanwhile keeps its earlier alarm, and so
-// does one that somebody works on now. One that waits for its child has no deadline any more: its alarm is the
-// one that Sleep gave it.
+// does one that somebody works on now. One that waits for its child has no deadline any more, and one that waits
+// for another task may be told at any moment: their alarm is the one that Sleep gave them.
 func (db *DB) Started(ctx context.Context, tasks []toolpark.GenerationID) error {
 	accounts, runs, keys, generations := columns(tasks)
 	_, err := db.Pool.Exec(ctx, `
@@ -306,6 +306,7 @@ func (db *DB) Started(ctx context.Context, tasks []toolpark.GenerationID) error 
 			FROM unnest($1::uuid[], $2::uuid[], $3::text[], $5::int[]) AS w(account_id, run_id, key, generation)
 			JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key AND t.generation = w.generation
 			WHERE t.settled_at IS NULL AND t.claimed_by IS NULL AND `+nothingStaged+` AND t.deadline_at IS NOT NULL
+				AND t.waits_for IS NULL
 			FOR NO KEY UPDATE OF t SKIP LOCKED
 		)
 		UPDATE tasks t SET wake_at = deadline_at + $4::interval
