@@ -309,4 +309,3 @@ func claimAgain(t *testing.T, k *kerneltest.Kernel, ref runner.Ref) {
 		WHERE run_id = $1::uuid AND key = $2`, ref.Run, ref.TaskKey)
 	require.NoError(t, err)
 }
-
