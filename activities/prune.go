@@ -21,7 +21,7 @@ const (
 	// stepTime is how long one deletion is to take. Rows are of very different sizes, from a hundred bytes to
 	// megabytes, and so are machines: each step deletes half as much as the one before when that took longer, and
 	// twice as much when it took less than half of it.
-	stepTime = 40 * time.Millisecond
+	stepTime = 30 * time.Millisecond
 
 	minStep, firstStep, maxStep = 10, 50, 500 // tasks deleted in one step
 	unusedPage                  = 20          // rows shared by content that one step looks at; a context may be a megabyte

@@ -87,9 +87,11 @@ func (db *DB) PruneDetails(ctx context.Context, limit int) (Pruned, error) {
 			return err
 		}
 		pruned.More = true
-		if pruned.Tasks, err = deleteTasks(ctx, tx, runs, limit, counts); err != nil {
+		changed, deleted, err := deleteTasks(ctx, tx, runs, limit, counts)
+		if err != nil {
 			return err
 		}
+		pruned.Tasks = deleted
 		over := pruned.Tasks < limit
 		// Rounds after the last task: deleting a round deletes its tasks.
 		for _, table := range []string{"events", "rounds"} {
@@ -101,8 +103,9 @@ func (db *DB) PruneDetails(ctx context.Context, limit int) (Pruned, error) {
 		}
 		if over {
 			pruned.Runs, pruned.More = len(runs), len(runs) == pruneRuns
+			changed = runs
 		}
-		return countPruned(tx, runs, counts, over)
+		return countPruned(tx, changed, counts, over)
 	})
 	return pruned, mapError(err, "prune details")
 }
@@ -129,10 +132,10 @@ func lockHalfPruned(ctx context.Context, tx *Tx) (runs []uuid.UUID, counts map[u
 	return runs, counts, err
 }
 
-// deleteTasks deletes tasks of the runs and adds them to the counts. Within a run the last keys go first: a task goes
+// deleteTasks deletes tasks of the runs and adds them to the counts, which change for some of the runs. Within a run the last keys go first: a task goes
 // no later than the one that made it, whose deletion would take it along uncounted. Rows are found by where they are,
 // which needs no plan that depends on how large the tables are.
-func deleteTasks(ctx context.Context, tx *Tx, runs []uuid.UUID, limit int, counts map[uuid.UUID]taskCounts) (deleted int, err error) {
+func deleteTasks(ctx context.Context, tx *Tx, runs []uuid.UUID, limit int, counts map[uuid.UUID]taskCounts) (changed []uuid.UUID, deleted int, err error) {
 	rows, _ := tx.Query(ctx, `
 		WITH gone AS (
 			DELETE FROM tasks WHERE ctid = ANY(ARRAY(
@@ -142,7 +145,7 @@ func deleteTasks(ctx context.Context, tx *Tx, runs []uuid.UUID, limit int, count
 				LIMIT $2))
 			RETURNING run_id, status
 		)
-		SELECT run_id, status, count(*) FROM gone GROUP BY run_id, status`, runs, limit)
+		SELECT run_id, status, count(*) FROM gone GROUP BY run_id, status ORDER BY run_id`, runs, limit)
 	var (
 		run    uuid.UUID
 		status toolpark.Status
@@ -151,9 +154,12 @@ func deleteTasks(ctx context.Context, tx *Tx, runs []uuid.UUID, limit int, count
 	_, err = pgx.ForEachRow(rows, []any{&run, &status, &count}, func() error {
 		counts[run][status] += count
 		deleted += count
+		if n := len(changed); n == 0 || changed[n-1] != run {
+			changed = append(changed, run)
+		}
 		return nil
 	})
-	return deleted, err
+	return changed, deleted, err
 }
 
 // deleteNarrow deletes rows of the runs in a table whose rows are small. It tells whether none is left.
