@@ -20,9 +20,9 @@ import (
 const PruneGrace = 10 * time.Second
 
 const (
-	pruneRuns    = 100  // runs whose details are deleted in one transaction
-	pruneNarrow  = 1000 // events or rounds deleted in one transaction
-	expiredBatch = 500  // runs marked by one statement
+	pruneRuns    = 100 // runs whose details are deleted in one transaction
+	pruneNarrow  = 500 // events or rounds deleted in one transaction
+	expiredBatch = 500 // runs marked by one statement
 )
 
 // SetRetention sets for how many days after its end the details of a run are kept, 1 to 36 500; nil keeps them.
