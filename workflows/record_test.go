@@ -179,6 +179,17 @@ var histories = map[string]func(*testing.T, *shop) string{
 		return wait.WorkflowID()
 	},
 
+	"prune_nothing": func(_ *testing.T, s *shop) string { return s.prune() },
+
+	"prune_a_run": func(t *testing.T, s *shop) string {
+		task := s.echo(time.Hour)
+		task.Commit(task.Claim(), "done")
+		_, err := s.Agent.CompleteRun(t.Context(), s.run)
+		require.NoError(t, err)
+		s.Age(s.run, 91)
+		return s.prune()
+	},
+
 	"run_completed": func(t *testing.T, s *shop) string {
 		run := s.RunOf(s.Agent, s.runner)
 		_, err := s.Agent.CompleteRun(t.Context(), run)

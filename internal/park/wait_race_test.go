@@ -249,7 +249,9 @@ func TestEverybodyWaitsForEverybody(t *testing.T) {
 			if (n+i)%2 == 0 {
 				acts = append(acts, func() error { return l.cancelTask(task) })
 			} else {
-				acts = append(acts, func() error { return l.Park.StageTermination(t.Context(), toolpark.GenerationID{TaskID: task.TaskID, Generation: 1}) })
+				acts = append(acts, func() error {
+					return l.Park.StageTermination(t.Context(), toolpark.GenerationID{TaskID: task.TaskID, Generation: 1})
+				})
 			}
 		}
 		stop := func() error { return l.DB.StageCancels(t.Context(), l.ID, w.TaskID.Run, nil) }
@@ -385,7 +387,9 @@ func TestEverythingHappensToAnAskAtOnce(t *testing.T) {
 			func() error { return l.resolve(question, "b") },
 			func() error { return l.cancelTask(call) },
 			func() error { return l.cancelTask(question) },
-			func() error { return l.Park.StageTermination(t.Context(), call.TaskID) },
+			func() error {
+				return l.Park.StageTermination(t.Context(), toolpark.GenerationID{TaskID: call.TaskID, Generation: 1})
+			},
 			func() error { return l.DB.StageCancels(t.Context(), l.ID, call.Run, nil) },
 		)
 		for n, err := range errs {

@@ -50,6 +50,7 @@ var facts = []struct{ fact, breaches string }{
 			OR r.settled_at IS NULL`},
 	{"events are numbered from 1 without gaps", `
 		SELECT r.id || ': ' || count(e.seq) || ' of ' || r.event_seq FROM runs r LEFT JOIN events e ON e.run_id = r.id
+		WHERE r.details_pruned_at IS NULL
 		GROUP BY r.id
 		HAVING count(e.seq) <> r.event_seq OR coalesce(min(e.seq), 1) <> 1 OR coalesce(max(e.seq), 0) <> r.event_seq`},
 	{"every run is over", `
