@@ -109,7 +109,8 @@ func TestAToolCallsChildIsDecidedAbout(t *testing.T) {
 		closed := kernel
 		closed.ApprovalRules = []agent.ApprovalRule{
 			{Tool: "tool_call", Path: "name", Match: new("bash"), Verdict: "deny", Reason: "by its own name"},
-			{Tool: "tool_search", Verdict: "deny"}, {Tool: "tool_call", Verdict: "ask"},
+			{Tool: "tool_search", Verdict: "deny"},
+			{Tool: "tool_call", Verdict: "ask"},
 		}
 		run := s.ruledWith(closed)
 		require.Equal(t, "by its own name", s.result(run, "tool_call", `{"name":"bash","input":{}}`).Error.Detail)
@@ -118,7 +119,7 @@ func TestAToolCallsChildIsDecidedAbout(t *testing.T) {
 		_, child := s.wrapped(run, "never", `{}`)
 		require.EqualValues(t, toolpark.NeedsApproval, s.read(child).text("/task/status"), "an ask does not hold the wrapper")
 	})
-	require.Len(t, s.approvals(agent.WaitingFilter{Tool: "bash"}), 0)
+	require.Empty(t, s.approvals(agent.WaitingFilter{Tool: "bash"}))
 }
 
 // What a round brings is judged by the rules of its run.

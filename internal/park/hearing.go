@@ -62,7 +62,7 @@ func (h *hearing) dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.Task
 		return task.AddressedTo, nil
 	}
 	unable := func(err error) ([]uuid.UUID, *toolpark.TaskError) {
-		h.again(err)
+		_ = h.again(err)
 		return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
 	}
 	run, err := postgres.FindRun(h.ctx, h.tx, task.AccountID, task.RunID)
