@@ -22,7 +22,7 @@ import (
 // specification's sentences say one after the other.
 func TestDecisionsAreThoseOfTheSpecification(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same policies every time
+	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[approval.Decision]int{}
 	for range 100_000 {
 		p := approval.Policy{Mode: pick(r, "bypass", "ask", "ask", "rules", "rules", "")}
@@ -161,7 +161,7 @@ func applies(t *testing.T, rule approval.Rule, c approval.Call) bool {
 		return false
 	}
 	named := false
-	for _, pattern := range strings.Split(rule.Tool, "|") {
+	for pattern := range strings.SplitSeq(rule.Tool, "|") {
 		named = named || expression(pattern).MatchString(c.Tool)
 	}
 	if !named || rule.Path == "" {
@@ -171,7 +171,7 @@ func applies(t *testing.T, rule approval.Rule, c approval.Call) bool {
 	dec.UseNumber()
 	var value any
 	require.NoError(t, dec.Decode(&value))
-	for _, segment := range strings.Split(rule.Path, ".") {
+	for segment := range strings.SplitSeq(rule.Path, ".") {
 		object, _ := value.(map[string]any)
 		value = object[segment]
 	}
@@ -215,7 +215,7 @@ func expression(pattern string) *regexp.Regexp {
 // Whoever writes a call's input cannot get past a rule by how it is spelt.
 func TestSpellingDoesNotChangeADecision(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same policies every time
+	r := rand.New(rand.NewPCG(3, 4))
 	for range 20_000 {
 		p := approval.Policy{Mode: "ask", Rules: rules(t, "["+drawRule(r)+","+drawRule(r)+"]")}
 		c := approval.Call{Tool: "a", Origin: toolpark.OriginModel, Input: jsontext.Value(drawObject(r, 3))}
@@ -259,7 +259,7 @@ func escaped(text []byte) jsontext.Value {
 // Long texts go through what short ones are spared: their pairs of bytes are looked at first.
 func TestGlobsOverLongTexts(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the same texts every time
+	r := rand.New(rand.NewPCG(5, 6))
 	matched := 0
 	for range 3_000 {
 		letters := pick(r, "ab", "aab", "aaaaaab", "abc")

@@ -3,6 +3,7 @@ package approval
 import (
 	"bytes"
 	"encoding/json/jsontext"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ func textsAt(input jsontext.Value, rules []*Rule) (map[string]*text, error) {
 	if err := s.value(keys, -1); err != nil {
 		return nil, err
 	}
-	if _, err := s.dec.ReadToken(); err != io.EOF { // what stands behind the value would go unread
+	if _, err := s.dec.ReadToken(); !errors.Is(err, io.EOF) { // what stands behind the value would go unread
 		return nil, errTrailing
 	}
 	return s.texts, nil
