@@ -105,8 +105,7 @@ func (c *court) requireDecided(refs []runner.Ref) {
 			c.heard++
 			continue
 		}
-		require.Equal(c, toolpark.Failed, task.Status, "%s", task.Raw)
-		require.Equal(c, toolpark.ErrApprovalDenied, task.Error.Key)
+		require.NoError(c, proctest.Denied(task), "%s", task.Raw)
 	}
 }
 
