@@ -300,8 +300,11 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
 // modelResult is what a model reads of a settled task.
 func modelResult(t *postgres.TaskDetail) (envelope.Result, error) {
 	result := envelope.Result{CallID: *t.ToolCallID, IsError: t.IsError}
-	if t.OriginalInput != nil {
+	switch {
+	case t.OriginalInput != nil:
 		result.Edited = t.Input
+	case t.ChildInput != nil:
+		result.Edited = t.ChildInput
 	}
 	if t.Status != toolpark.Completed {
 		result.Failure = &toolpark.TaskError{Key: *t.ErrorKey}

@@ -310,7 +310,7 @@ func (s *Server) completeRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) error {
-	body, err := readOptionalBody(w, r, toolpark.MaxBody)
+	body, err := readOptionalBody(w, r)
 	if err != nil {
 		return err
 	}
