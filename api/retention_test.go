@@ -34,7 +34,7 @@ var detailRoutes = []struct {
 	{"POST", "/tasks/{task}/approve", "", toolpark.CodeNotAuthorized},
 	{"POST", "/tasks/{task}/deny", "", toolpark.CodeNotAuthorized},
 	{"POST", "/tasks/{task}/resolution", "", toolpark.CodeNotAwaitingInput},
-	{"POST", "/tasks/{task}/retry", "", toolpark.CodeNotRetryable},
+	{"POST", "/tasks/{task}/retry", "", toolpark.CodeRunSettled},
 	{"POST", "/tasks/{task}/abandon", "", toolpark.CodeNotAbandonable},
 	{"GET", "/events", "", ""},
 	{"GET", "/events/stream", "", ""},
