@@ -108,7 +108,7 @@ func savedQueries(t *testing.T) map[string]string {
 	for _, row := range regexp.MustCompile("(?m)^\\| ([^|]+) \\| `([^`]+)` \\|$").FindAllStringSubmatch(section, -1) {
 		queries[row[1]] = row[2]
 	}
-	require.Equal(t, strings.Count(section, "\n| ")-2, len(queries), "each row but the head's two is a query")
+	require.Len(t, queries, strings.Count(section, "\n| ")-2, "each row but the head's two is a query")
 	return queries
 }
 

@@ -61,7 +61,7 @@ func (c *ApprovalsCmd) desk() (*desk, error) {
 		return nil, exitError{exitNoAnswer, err}
 	}
 	d := &desk{Client: client, in: bufio.NewReader(os.Stdin), out: os.Stdout, edit: runEditor, columns: 80, full: c.Full, json: c.JSON}
-	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 {
 		d.columns = columns
 	}
 	return d, nil

@@ -31,14 +31,13 @@ func (d *desk) show(w agent.Waiting) {
 	d.showInput(w.ToolInput)
 }
 
-// showInput prints an input and returns how many lines of it are left out.
-func (d *desk) showInput(input jsontext.Value) (left int) {
+// showInput prints an input, of a long one the beginning and the end.
+func (d *desk) showInput(input jsontext.Value) {
 	lines := block(pretty(input), d.columns)
 	if !d.full {
-		lines, left = cut(lines)
+		lines = cut(lines)
 	}
 	fmt.Fprintln(d.out, strings.Join(lines, "\n"))
-	return left
 }
 
 // pretty is JSON with one member a line. Strings are spelled one way, with nothing hidden; numbers keep their digits.

@@ -380,3 +380,37 @@ func TestSpansAndEffectsInWords(t *testing.T) {
 	require.Equal(t, "a write, reaches the open world, and knows a repeat by its key", effect(kerneltest.Keyed))
 	require.Equal(t, "computes, and touches nothing", effect(toolpark.EffectProfile{Kind: toolpark.EffectPure}))
 }
+
+// A run that names no configuration has the rules of the demo agent's profile, until somebody puts another.
+func TestTheDemoAgentHasRules(t *testing.T) {
+	t.Parallel()
+	b := setupCalls(t)
+	ctx, client, box := t.Context(), b.account.Agent.Client, b.box.ID.String()
+	require.NoError(t, furnish(ctx, client, box))
+	run, err := client.CreateRun(ctx, agent.NewRun{DefaultRunner: box})
+	require.NoError(t, err)
+	require.Equal(t, approvalRules, run.ApprovalMode)
+	round, err := client.PostRound(ctx, run.PublicID, agent.NewRound{Calls: []agent.Call{
+		{Name: "write", Arguments: jsontext.Value(`{"path":"docs/a.txt","content":""}`)},
+		{Name: "write", Arguments: jsontext.Value(`{"path":"docs/.hidden","content":""}`)},
+		{Name: "edit", Arguments: jsontext.Value(`{"path":"../a.txt","old_string":"a","new_string":"b"}`)},
+		{Name: "glob", Arguments: jsontext.Value(`{"pattern":"*"}`)},
+		{Name: "bash", Arguments: jsontext.Value(`{"command":"true"}`)},
+		{Name: "bash", Arguments: jsontext.Value(`{"command":"dd if=/dev/zero of=/dev/sda"}`)},
+	}})
+	require.NoError(t, err)
+	var born []toolpark.Status
+	for _, task := range round.Tasks {
+		born = append(born, task.Status)
+	}
+	require.Equal(t, []toolpark.Status{
+		toolpark.Dispatched, toolpark.NeedsApproval, toolpark.NeedsApproval, toolpark.Dispatched, toolpark.NeedsApproval, toolpark.Failed,
+	}, born)
+
+	_, err = client.PutConfiguration(ctx, agent.Configuration{Runners: []string{box}, ApprovalMode: approvalAsk})
+	require.NoError(t, err)
+	require.NoError(t, furnish(ctx, client, box))
+	run, err = client.CreateRun(ctx, agent.NewRun{DefaultRunner: box})
+	require.NoError(t, err)
+	require.Equal(t, approvalAsk, run.ApprovalMode)
+}

@@ -50,8 +50,8 @@ func setupCalls(t *testing.T) *terminal {
 // callAs calls the runner's tools as the agent, and asks nobody.
 func callAs(account *kerneltest.Account, box kerneltest.Executor) CallCmd {
 	return CallCmd{
-		Connection: Connection{URL: account.URL, Token: account.Agent.Token},
-		Runner:     box.ID.String(), Approval: approvalBypass,
+		URL: account.URL, Token: account.Agent.Token,
+		Runner: box.ID.String(), Approval: approvalBypass,
 	}
 }
 
@@ -179,10 +179,10 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 		"both ways":               {CallCmd{Name: "bash", File: list}, "not both"},
 		"no such file":            {CallCmd{File: "/no/such/file"}, "no such file"},
 		"a file of no calls":      {CallCmd{File: list}, "{id?, name, arguments}"},
-		"no credentials":          {CallCmd{Name: "bash", Connection: Connection{Credentials: "/no/such/file"}}, "TOOLPARK_URL"},
-		"bad credentials":         {CallCmd{Name: "bash", Connection: Connection{Credentials: list}}, "read the credentials"},
-		"an absent server":        {CallCmd{Name: "bash", Connection: Connection{URL: nobody.URL, Token: "x"}}, "connection refused"},
-		"an address that is none": {CallCmd{Name: "bash", Connection: Connection{URL: "http://no host", Token: "x"}}, "unusable"},
+		"no credentials":          {CallCmd{Name: "bash", Credentials: "/no/such/file"}, "TOOLPARK_URL"},
+		"bad credentials":         {CallCmd{Name: "bash", Credentials: list}, "read the credentials"},
+		"an absent server":        {CallCmd{Name: "bash", URL: nobody.URL, Token: "x"}, "connection refused"},
+		"an address that is none": {CallCmd{Name: "bash", URL: "http://no host", Token: "x"}, "unusable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -68,12 +69,11 @@ func block(text string, columns int) []string {
 }
 
 // cut leaves out the middle of many lines, and says how many are left out.
-func cut(lines []string) (shown []string, left int) {
-	if len(lines) <= shownLines {
-		return lines, 0
+func cut(lines []string) []string {
+	left := len(lines) - shownLines
+	if left <= 0 {
+		return lines
 	}
-	left = len(lines) - shownLines
-	shown = append(shown, lines[:shownAtHead]...)
-	shown = append(shown, fmt.Sprintf("  … %d lines are left out here …", left))
-	return append(shown, lines[shownAtHead+left:]...), left
+	note := fmt.Sprintf("  … %d lines are left out here …", left)
+	return slices.Concat(lines[:shownAtHead], []string{note}, lines[shownAtHead+left:])
 }
