@@ -48,6 +48,7 @@ const (
 type desk struct {
 	*agent.Client
 	in      *bufio.Reader
+	forget  func() // drops what was typed before a question was asked: it is no answer to it
 	out     io.Writer
 	edit    func(context.Context, []byte) ([]byte, error)
 	columns int
@@ -60,7 +61,10 @@ func (c *ApprovalsCmd) desk() (*desk, error) {
 	if err != nil {
 		return nil, exitError{exitNoAnswer, err}
 	}
-	d := &desk{Client: client, in: bufio.NewReader(os.Stdin), out: os.Stdout, edit: runEditor, columns: 80, full: c.Full, json: c.JSON}
+	d := &desk{
+		Client: client, in: bufio.NewReader(os.Stdin), forget: func() { forgetTyped(os.Stdin) }, out: os.Stdout,
+		edit: runEditor, columns: 80, full: c.Full, json: c.JSON,
+	}
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 {
 		d.columns = columns
 	}

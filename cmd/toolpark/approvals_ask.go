@@ -104,6 +104,7 @@ func quit(err error) error {
 
 // readLine reads what a person types. It reads no further, so that an editor finds the terminal free.
 func (d *desk) readLine(ctx context.Context, question string) (string, error) {
+	d.forget()
 	fmt.Fprint(d.out, question)
 	type read struct {
 		text string

@@ -80,7 +80,7 @@ func (o *office) task(w agent.Waiting) agent.Task {
 func (o *office) desk(typed, edited string) (*desk, *bytes.Buffer) {
 	var out bytes.Buffer
 	return &desk{
-		Client: o.Admin.Client, in: bufio.NewReader(strings.NewReader(typed)), out: &out, columns: 80,
+		Client: o.Admin.Client, in: bufio.NewReader(strings.NewReader(typed)), forget: func() {}, out: &out, columns: 80,
 		edit: func(_ context.Context, text []byte) ([]byte, error) {
 			if edited == "" {
 				return text, nil

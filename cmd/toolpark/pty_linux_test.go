@@ -73,8 +73,9 @@ func TestApprovalsAtARealTerminal(t *testing.T) {
 			}
 		}
 	}()
+	// The second a was typed before the second call was shown, so it is no answer.
 	for i, step := range []struct{ shown, typed string }{
-		{"[q]uit? ", "e\n"}, {"instead:", ""}, {"[q]uit? ", "a\n"}, {"2 of 2", ""}, {"[q]uit? ", "d\n"}, {"if any: ", "no\n"},
+		{"[q]uit? ", "e\n"}, {"instead:", ""}, {"[q]uit? ", "a\na\n"}, {"2 of 2", ""}, {"[q]uit? ", "d\n"}, {"if any: ", "no\n"},
 	} {
 		times := 1
 		if step.shown == "[q]uit? " {
