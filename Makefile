@@ -24,17 +24,22 @@ build: ## Build bin/toolpark
 dev: build ## Run the whole stack on this machine, with a demonstration
 	bin/toolpark dev
 
+# The plain packages wait more than they compute: one at a time fits beside those under the race detector.
 test: ## Run all checks and all tests
 	@status=0; \
 	$(MAKE) --no-print-directory check || status=1; \
-	$(TESTSTACK) $(PLAIN) -- -race $(RACE) || status=1; \
+	$(TESTSTACK) -p 1 $(PLAIN) -- -race $(RACE) || status=1; \
 	exit $$status
 
 test-short: ## Run the tests without the slow ones
 	$(TESTSTACK) -short ./...
 
+# One group after the other: the long forms measure.
 test-full: ## Run the tests in their long forms
-	TOOLPARK_FULL=1 $(TESTSTACK) -timeout 60m $(PLAIN) -- -race -timeout 60m $(RACE)
+	@status=0; \
+	TOOLPARK_FULL=1 $(TESTSTACK) -timeout 60m $(PLAIN) || status=1; \
+	TOOLPARK_FULL=1 $(TESTSTACK) -race -timeout 60m $(RACE) || status=1; \
+	exit $$status
 
 test-race: ## Run all tests under the race detector
 	$(TESTSTACK) -race ./...

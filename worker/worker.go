@@ -24,6 +24,12 @@ const (
 	checkTimeout = 5 * time.Second
 	tellEvery    = 30 * time.Second // how often a server that stays away is told of
 	drainTimeout = 5 * time.Second  // how long a stopping worker waits for the steps under way
+
+	// taskPolls is how many polls for workflow tasks are open at once. The client gives half of them to its own
+	// sticky queue; the other half covers the four partitions that the server keeps of a queue, with one to spare
+	// for each while another brings its task home. A task that finds no open poll is written to the server's
+	// database and read again.
+	taskPolls = 16
 )
 
 // Worker runs the workflows and activities of one task queue. It is stateless: run as many as you like.
@@ -55,6 +61,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	working, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	wk := worker.New(w.Client, w.Queue, worker.Options{
+		MaxConcurrentWorkflowTaskPollers:        taskPolls,
 		MaxConcurrentLocalActivityExecutionSize: w.Connections,
 		DisableRegistrationAliasing:             true,
 		LocalActivityWorkerOnly:                 true,

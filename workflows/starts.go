@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 )
 
 const (
-	// startAfter is how long a task waits for its first start. A call that is reported sooner needs none:
-	// the signal of its report starts the workflow that settles it, and one call to the server is saved.
+	// startAfter is how long a task waits for its first start, at least; twice that at most. A call that is
+	// reported sooner needs none: the signal of its report starts the workflow that settles it, and one call to
+	// the server is saved.
 	startAfter = 200 * time.Millisecond
 
 	// startsAtOnce is how many task workflows one process starts at once.
@@ -28,9 +30,9 @@ const (
 type Parks interface {
 	// Unstarted are those of the tasks that wait and that nothing has been staged for: whatever was staged
 	// starts the workflow itself.
-	Unstarted(ctx context.Context, tasks []toolpark.TaskID) ([]toolpark.TaskID, error)
+	Unstarted(ctx context.Context, tasks []toolpark.GenerationID) ([]toolpark.GenerationID, error)
 	// Started tells the recovery loop that the workflows of these tasks exist.
-	Started(ctx context.Context, tasks []toolpark.TaskID) error
+	Started(ctx context.Context, tasks []toolpark.GenerationID) error
 }
 
 // starts gathers the first starts of many rounds and makes them together, a moment after they were authored.
@@ -98,15 +100,39 @@ func (s *starts) work() {
 		case <-time.After(startAfter):
 		case <-s.closing:
 		}
-		s.mu.Lock()
-		batch := s.waiting
-		s.waiting = nil
-		s.awake = len(batch) > 0
-		s.mu.Unlock()
-		if len(batch) == 0 {
+		batch, more := s.due()
+		if len(batch) > 0 {
+			s.tryMake(batch)
+		}
+		if !more {
 			return
 		}
-		s.tryMake(batch)
+	}
+}
+
+// due takes those that have waited long enough, or all when the process is about to end. Without more, nothing
+// waits and whoever adds the next task wakes work again.
+func (s *starts) due() (batch []waitingStart, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.waiting)
+	if !s.isClosing() {
+		// They are in the order of their authoring.
+		n, _ = slices.BinarySearchFunc(s.waiting, time.Now().Add(-startAfter), func(w waitingStart, before time.Time) int {
+			return w.since.Compare(before)
+		})
+	}
+	batch, s.waiting = s.waiting[:n:n], slices.Clone(s.waiting[n:])
+	s.awake = len(batch) > 0 || len(s.waiting) > 0
+	return batch, s.awake
+}
+
+func (s *starts) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -119,10 +145,10 @@ func (s *starts) tryMake(batch []waitingStart) {
 // make starts those of the batch that still need it. When the server is away the rest is left to the
 // recovery loop.
 func (s *starts) make(ctx context.Context, batch []waitingStart) error {
-	byID := make(map[toolpark.TaskID]waitingStart, len(batch))
-	ids := make([]toolpark.TaskID, len(batch))
+	byID := make(map[toolpark.GenerationID]waitingStart, len(batch))
+	ids := make([]toolpark.GenerationID, len(batch))
 	for i, w := range batch {
-		ids[i] = w.task.ID()
+		ids[i] = w.task.GenerationID()
 		byID[ids[i]] = w
 	}
 	ids, err := s.parks.Unstarted(ctx, ids)
@@ -131,7 +157,7 @@ func (s *starts) make(ctx context.Context, batch []waitingStart) error {
 	}
 	var (
 		mu      sync.Mutex
-		started []toolpark.TaskID
+		started []toolpark.GenerationID
 	)
 	group, starting := errgroup.WithContext(ctx)
 	group.SetLimit(startsAtOnce)

@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"fmt"
+	"mime"
 	"net/http"
 	"sync"
 
@@ -18,7 +19,8 @@ import (
 // document is the OpenAPI document, ready to look requests up in.
 type document struct {
 	*openapi3.T
-	router routers.Router
+	router  routers.Router
+	schemas *compiledSchemas
 }
 
 var loadDocument = sync.OnceValues(func() (document, error) {
@@ -31,7 +33,11 @@ var loadDocument = sync.OnceValues(func() (document, error) {
 	if err != nil {
 		return document{}, fmt.Errorf("route by the OpenAPI document: %w", err)
 	}
-	return document{T: doc, router: router}, nil
+	schemas, err := newCompiledSchemas(doc)
+	if err != nil {
+		return document{}, fmt.Errorf("read the schemas of the OpenAPI document: %w", err)
+	}
+	return document{T: doc, router: router, schemas: schemas}, nil
 })
 
 // find looks a request up. HEAD goes wherever GET does, except to a stream.
@@ -52,6 +58,23 @@ func (d document) find(r *http.Request) (*routers.Route, map[string]string, erro
 func streams(operation *openapi3.Operation) bool {
 	ok := operation.Responses.Status(http.StatusOK)
 	return ok != nil && ok.Value.Content["text/event-stream"] != nil
+}
+
+// answerSchema is what a JSON answer of an operation must be; nil when the document says nothing of it, or when
+// its body is no JSON.
+func answerSchema(operation *openapi3.Operation, response *http.Response) *openapi3.SchemaRef {
+	answer := operation.Responses.Status(response.StatusCode)
+	if answer == nil {
+		return nil
+	}
+	contentType := response.Header.Get("Content-Type")
+	if media, _, _ := mime.ParseMediaType(contentType); media != "application/json" {
+		return nil
+	}
+	if media := answer.Value.Content.Get(contentType); media != nil {
+		return media.Schema
+	}
+	return nil
 }
 
 // eachOperation visits every operation of the document.

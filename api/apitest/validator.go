@@ -120,12 +120,7 @@ func (v *Validator) checkUnrouted(request *http.Request, response *http.Response
 	if !ok {
 		return
 	}
-	var value any
-	err := json.Unmarshal(body, &value)
-	if err == nil {
-		err = v.document.Components.Schemas["Error"].Value.VisitJSON(value, openapi3.EnableJSONSchema2020())
-	}
-	if err != nil {
+	if err := v.document.schemas.check(v.document.Components.Schemas["Error"], body); err != nil {
 		v.errorf("%s %s: the answer %d is not an error object: %v", request.Method, request.URL.Path, want, err)
 	}
 }
@@ -145,9 +140,18 @@ func (v *Validator) check(input *openapi3filter.RequestValidationInput, response
 }
 
 func (v *Validator) checkBody(input *openapi3filter.RequestValidationInput, response *http.Response, body []byte) {
+	options := *input.Options
+	var schema *openapi3.SchemaRef // what the body is held to here; nil leaves it to the library
+	if !options.ExcludeResponseBody {
+		schema = answerSchema(input.Route.Operation, response)
+		options.ExcludeResponseBody = schema != nil
+	}
 	err := openapi3filter.ValidateResponse(context.Background(), (&openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: response.StatusCode, Header: response.Header, Options: input.Options,
+		RequestValidationInput: input, Status: response.StatusCode, Header: response.Header, Options: &options,
 	}).SetBodyBytes(body))
+	if err == nil && schema != nil {
+		err = v.document.schemas.check(schema, body)
+	}
 	if err == nil && response.StatusCode >= http.StatusBadRequest && !input.Options.ExcludeResponseBody {
 		err = documentedCode(input.Route.Operation.Responses.Status(response.StatusCode).Value, body)
 	}

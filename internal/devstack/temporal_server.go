@@ -120,7 +120,6 @@ func (s serverSettings) write(dir string) error {
 	for _, setting := range settings {
 		fmt.Fprintf(&dynamic, "%s:\n  - value: %d\n", setting.name, setting.value)
 	}
-	dynamic.WriteString("system.forceSearchAttributesCacheRefreshOnRead:\n  - value: true\n")
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "toolpark.yaml"), []byte(config.String()), 0o600),
 		os.WriteFile(s.Dynamic, []byte(dynamic.String()), 0o600),

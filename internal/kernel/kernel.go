@@ -52,6 +52,8 @@ func Open(ctx context.Context, c Config) (*Kernel, error) {
 		c.Temporal.Namespace = client.DefaultNamespace
 	}
 	c.Temporal.Logger = log.NewStructuredLogger(c.Log)
+	// Histories carry ids and states: compressing these small messages costs both ends more than it saves.
+	c.Temporal.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	temporal, err := client.NewLazyClient(c.Temporal)
 	if err != nil {
 		return nil, fmt.Errorf("use Temporal's settings: %w", err)

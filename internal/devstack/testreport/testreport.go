@@ -11,15 +11,24 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// Report writes what it reads to Out, and counts. Tests and subtests count alike.
+// Report writes what it reads to Out, and counts. Tests and subtests count alike. Streams may be read side by side:
+// what is written of one test stays together, as does what is written of one package at its end.
 type Report struct {
 	Out io.Writer
 
 	Passed  int
 	Failed  int
 	Skipped int
+
+	mu sync.Mutex // held while an event is taken
+}
+
+// streamed is what is known of one stream. Another one may run the same packages in another way.
+type streamed struct {
+	*Report
 
 	packages map[string]*packageRun
 	builds   map[string]*strings.Builder // compiler output by import path
@@ -46,20 +55,12 @@ type event struct {
 
 // Read consumes one stream to its end. Lines that are no events are passed through.
 func (r *Report) Read(stream io.Reader) error {
-	if r.packages == nil {
-		r.packages = make(map[string]*packageRun)
-		r.builds = make(map[string]*strings.Builder)
-	}
+	s := &streamed{Report: r, packages: make(map[string]*packageRun), builds: make(map[string]*strings.Builder)}
 	lines := bufio.NewReader(stream)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
-			var e event
-			if json.Unmarshal(line, &e) == nil && e.Action != "" {
-				r.take(e)
-			} else {
-				r.Out.Write(line)
-			}
+			s.takeLine(line)
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -67,6 +68,17 @@ func (r *Report) Read(stream io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("read test events: %w", err)
 		}
+	}
+}
+
+func (s *streamed) takeLine(line []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var e event
+	if json.Unmarshal(line, &e) == nil && e.Action != "" {
+		s.take(e)
+	} else {
+		s.Out.Write(line)
 	}
 }
 
@@ -78,24 +90,24 @@ func (r *Report) Summary() {
 	fmt.Fprintf(r.Out, "%d passed, %d failed\n", r.Passed, r.Failed)
 }
 
-func (r *Report) take(e event) {
+func (s *streamed) take(e event) {
 	switch {
 	case e.Action == "build-output":
-		if r.builds[e.ImportPath] == nil {
-			r.builds[e.ImportPath] = new(strings.Builder)
+		if s.builds[e.ImportPath] == nil {
+			s.builds[e.ImportPath] = new(strings.Builder)
 		}
-		r.builds[e.ImportPath].WriteString(e.Output)
+		s.builds[e.ImportPath].WriteString(e.Output)
 	case e.Package == "":
 		// build-fail: the package that could not be built says so itself.
 	case e.Test == "":
-		r.takePackage(e)
+		s.takePackage(e)
 	default:
-		r.takeTest(e)
+		s.takeTest(e)
 	}
 }
 
-func (r *Report) takeTest(e event) {
-	run := r.run(e.Package)
+func (s *streamed) takeTest(e event) {
+	run := s.run(e.Package)
 	output := run.running[e.Test]
 	if output == nil {
 		output = new(strings.Builder)
@@ -108,54 +120,54 @@ func (r *Report) takeTest(e event) {
 		}
 	case "pass":
 		run.passed++
-		r.Passed++
+		s.Passed++
 		delete(run.running, e.Test)
 	case "skip":
-		r.Skipped++
+		s.Skipped++
 		delete(run.running, e.Test)
 	case "fail":
-		r.fail(run, e.Test)
+		s.fail(run, e.Test)
 	}
 }
 
-func (r *Report) takePackage(e event) {
-	run := r.run(e.Package)
+func (s *streamed) takePackage(e event) {
+	run := s.run(e.Package)
 	switch e.Action {
 	case "output":
 		run.output.WriteString(e.Output)
 		return
 	case "pass":
-		fmt.Fprintf(r.Out, "ok\t%s\t%.1fs\t%d tests\n", e.Package, e.Elapsed, run.passed)
+		fmt.Fprintf(s.Out, "ok\t%s\t%.1fs\t%d tests\n", e.Package, e.Elapsed, run.passed)
 	case "fail":
 		// What is still running was cut off by a panic, an exit or the time limit.
 		for _, test := range slices.Sorted(maps.Keys(run.running)) {
-			r.fail(run, test)
+			s.fail(run, test)
 		}
-		if build := r.builds[e.FailedBuild]; build != nil {
-			io.WriteString(r.Out, build.String())
+		if build := s.builds[e.FailedBuild]; build != nil {
+			io.WriteString(s.Out, build.String())
 		}
-		io.WriteString(r.Out, run.output.String()) // ends with a line "FAIL" and the package
+		io.WriteString(s.Out, run.output.String()) // ends with a line "FAIL" and the package
 		if run.failed == 0 {                       // it did not build, or its main function failed
-			r.Failed++
+			s.Failed++
 		}
 	case "skip": // no test files
 	default:
 		return
 	}
-	delete(r.packages, e.Package)
+	delete(s.packages, e.Package)
 }
 
 // fail counts a failed test and shows what it wrote.
-func (r *Report) fail(run *packageRun, test string) {
+func (s *streamed) fail(run *packageRun, test string) {
 	run.failed++
-	r.Failed++
-	io.WriteString(r.Out, run.running[test].String())
+	s.Failed++
+	io.WriteString(s.Out, run.running[test].String())
 	delete(run.running, test)
 }
 
-func (r *Report) run(name string) *packageRun {
-	if r.packages[name] == nil {
-		r.packages[name] = &packageRun{running: make(map[string]*strings.Builder)}
+func (s *streamed) run(name string) *packageRun {
+	if s.packages[name] == nil {
+		s.packages[name] = &packageRun{running: make(map[string]*strings.Builder)}
 	}
-	return r.packages[name]
+	return s.packages[name]
 }

@@ -1,10 +1,13 @@
 package testreport_test
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,4 +94,38 @@ func TestReportAddsStreams(t *testing.T) {
 	}
 	require.Equal(t, 2, report.Passed)
 	require.Contains(t, out.String(), "not an event\n")
+}
+
+func TestReportKeepsStreamsApart(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	report := testreport.Report{Out: &out}
+	var running sync.WaitGroup
+	stream := func() *io.PipeWriter {
+		r, w := io.Pipe()
+		running.Go(func() { _ = report.Read(r) })
+		return w
+	}
+	plain, race := stream(), stream()
+	for _, line := range []struct {
+		to    io.Writer
+		event string
+	}{
+		{plain, `{"Action":"output","Package":"p","Test":"TestA","Output":"of the plain run\n"}`},
+		{race, `{"Action":"output","Package":"p","Test":"TestA","Output":"of the race run\n"}`},
+		{plain, `{"Action":"pass","Package":"p","Test":"TestA"}`},
+		{plain, `{"Action":"pass","Package":"p"}`},
+		{race, `{"Action":"fail","Package":"p","Test":"TestA"}`},
+		{race, `{"Action":"fail","Package":"p"}`},
+	} {
+		_, err := io.WriteString(line.to, line.event+"\n")
+		require.NoError(t, err)
+	}
+	require.NoError(t, errors.Join(plain.Close(), race.Close()))
+	running.Wait()
+	require.Equal(t, 1, report.Passed)
+	require.Equal(t, 1, report.Failed)
+	require.Contains(t, out.String(), "of the race run\n")
+	require.NotContains(t, out.String(), "of the plain run\n")
+	require.Contains(t, out.String(), "ok\tp\t")
 }

@@ -1,5 +1,5 @@
-// Command teststack runs `go test`, once or several times, with one Postgres and one Temporal that
-// all test binaries share, and ends with one count over all of it:
+// Command teststack runs `go test`, once or several times side by side, with one Postgres and one Temporal
+// that all test binaries share, and ends with one count over all of it:
 //
 //	teststack ./a ./b -- -race ./c
 //
@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/toolpark/toolpark/internal/devstack"
@@ -42,10 +43,14 @@ func run(ctx context.Context, args []string) (err error) {
 		devstack.TestTemporalVariable+"="+stack.Temporal.Address,
 	)
 	report := &testreport.Report{Out: os.Stdout}
-	for _, group := range split(args) {
-		// A failing group does not hide the others.
-		err = errors.Join(err, goTest(ctx, group, env, report))
+	groups := split(args)
+	failures := make([]error, len(groups)) // a failing group does not end the others
+	var running sync.WaitGroup
+	for i, group := range groups {
+		running.Go(func() { failures[i] = goTest(ctx, group, env, report) })
 	}
+	running.Wait()
+	err = errors.Join(failures...)
 	report.Summary()
 	if err == nil && report.Passed == 0 {
 		err = errors.New("no test ran")
