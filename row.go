@@ -133,6 +133,7 @@ const (
 	InputApprove    InputKind = "approve"    // somebody lets it run
 	InputDeny       InputKind = "deny"       // somebody refuses it
 	InputResolution InputKind = "resolution" // somebody answers an ask
+	InputTarget     InputKind = "target"     // the task that it waits for has settled: read of that task's row, never staged
 )
 
 // Input is something staged for a task and not yet judged.

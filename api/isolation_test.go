@@ -62,6 +62,7 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		"POST /runs/{run}/tasks":                   {`{"steps":[{"tool":{"name":"look","route":{"kind":"runner"}}}]}`},
 		"POST /runs/{run}/complete":                {""},
 		"POST /runs/{run}/stop":                    {`{"force":true}`, ""},
+		"POST /runs/{run}/tasks/{task}/resolution": {`{"content":"stolen"}`},
 		"POST /runs/{run}/tasks/{task}/cancel":     {""},
 		"POST /runs/{run}/tasks/{task}/retry":      {""},
 		"POST /runs/{run}/tasks/{task}/abandon":    {""},

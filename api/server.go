@@ -74,6 +74,8 @@ func (s *Server) Handler() http.Handler {
 			r.Post("/runs/{run}/tasks/{task}/abandon", s.handle(s.abandonTask))
 			r.Post("/runs/{run}/tasks/{task}/approve", s.handle(s.approveTask))
 			r.Post("/runs/{run}/tasks/{task}/deny", s.handle(s.denyTask))
+			r.Post("/runs/{run}/tasks/{task}/resolution", s.handle(s.resolveTask))
+			get(r, "/asks", s.handle(s.listAsks, "run", "min_age_ms", "after", "limit"))
 			get(r, "/approvals", s.handle(s.listApprovals, "run", "tool", "min_age_ms", "after", "limit"))
 			get(r, "/runs/{run}/events", s.handle(s.listEvents, "after", "limit"))
 			r.Get("/runs/{run}/events/stream", s.handle(s.streamEvents))

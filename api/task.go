@@ -27,9 +27,9 @@ type taskRow struct {
 	Status        toolpark.Status         `json:"status"`
 	Origin        toolpark.Origin         `json:"origin"`
 	Round         *int                    `json:"round"`
-	ParentTaskKey *string                 `json:"parent_task_key"` // the tool_call that made it
+	ParentTaskKey *string                 `json:"parent_task_key"` // the tool_call or ask that made it
 	CallableName  *string                 `json:"callable_name"`
-	ToolName      *string                 `json:"tool_name"`
+	ToolName      *string                 `json:"tool_name"` // null for an ask and a wait
 	ToolAlias     *string                 `json:"tool_alias"`
 	ToolCallID    *string                 `json:"tool_call_id"`
 	AddressedTo   *addressedTo            `json:"addressed_to"`
@@ -157,7 +157,7 @@ func newTaskResponse(t *postgres.TaskDetail) (taskResponse, error) {
 
 // readableTask names the task of the path, if the caller may read its run.
 func (s *Server) readableTask(r *http.Request) (toolpark.TaskID, error) {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return toolpark.TaskID{}, err
 	}
@@ -178,7 +178,7 @@ func pathKey(r *http.Request) (string, error) {
 }
 
 func (s *Server) listTasks(w http.ResponseWriter, r *http.Request) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (s *Server) withTask(ctx context.Context, id toolpark.TaskID, err error) er
 	}
 	switch refusal.Code {
 	case toolpark.CodeAlreadySettled, toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled, toolpark.CodeNotAwaitingApproval,
-		toolpark.CodeInputChanged:
+		toolpark.CodeNotAwaitingInput, toolpark.CodeInputChanged:
 	default:
 		return err
 	}

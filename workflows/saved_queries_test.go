@@ -13,8 +13,6 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/kerneltest"
-	"github.com/toolpark/toolpark/sdk/agent"
-	"github.com/toolpark/toolpark/workflows"
 )
 
 // Every saved query of docs/operations.md finds what the manual says, on a real server.
@@ -25,7 +23,9 @@ func TestTheSavedQueriesOfTheManual(t *testing.T) {
 
 	parked, claimed := s.echo(time.Hour), s.echo(time.Hour)
 	claimed.Claim() // it is shown after five seconds
-	held, denied := s.held(), s.held()
+	run := s.run
+	held, denied := s.held(`{}`), s.held(`{}`)
+	s.run = run
 	_, err := s.Admin.Deny(t.Context(), denied.Ref.Run, denied.Key, "")
 	require.NoError(t, err)
 	lost := s.Step(s.run, s.runner, "change", `{}`, time.Hour)
@@ -114,19 +114,3 @@ func savedQueries(t *testing.T) map[string]string {
 
 // at is a time as a query takes it.
 func at(from time.Duration) string { return time.Now().Add(from).UTC().Format(time.RFC3339) }
-
-// held makes a call of echo that waits for a person.
-func (s *shop) held() *kerneltest.Task {
-	s.T.Helper()
-	run, err := s.Agent.CreateRun(s.T.Context(), agent.NewRun{DefaultRunner: s.runner.ID.String(), Configuration: &agent.Configuration{
-		Runners: []string{s.runner.ID.String()}, ApprovalMode: "ask",
-	}})
-	require.NoError(s.T, err)
-	task := s.Call(run.PublicID, s.runner, "echo", `{}`)
-	require.Equal(s.T, toolpark.NeedsApproval, task.Row().Status)
-	s.Eventually("its workflow waits", func() bool {
-		_, err := s.Temporal.DescribeWorkflow(s.T.Context(), workflows.TaskWorkflowID(task.Run, task.Key, 1), "")
-		return err == nil
-	})
-	return task
-}

@@ -20,8 +20,12 @@ type Staged struct {
 
 // StageCommit stages an executor's report for the task's workflow to judge. What cannot settle the
 // task is refused and changes nothing: address, token, grammar, links, in this order. A task that has
-// settled answers from its row, and the error carries it as detail "task".
+// settled answers from its row, and the error carries it as detail "task". Without a token it is the answer of the
+// addressed application to an ask.
 func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string, fields envelope.Fields) (*Staged, error) {
+	if token == "" {
+		return p.stageCommittedAnswer(ctx, e, id, fields)
+	}
 	// What needs no row is worked out before the lock. A refused report was never staged, so it equals none.
 	asks, refusal := stageable(fields)
 	var body, bodyHash []byte

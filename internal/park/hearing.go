@@ -6,6 +6,7 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/internal/postgres"
 )
 
@@ -14,7 +15,8 @@ type hearing struct {
 	ctx    context.Context
 	park   *Park
 	tx     *postgres.Tx
-	failed error // the database's, not the input's: the whole step is tried again
+	target *toolpark.Task // the task that is waited for; nil for none
+	failed error          // the database's, not the input's: the whole step is tried again
 }
 
 func (h *hearing) evidence() Evidence {
@@ -37,22 +39,46 @@ func (h *hearing) report(task *toolpark.Task, in toolpark.Input) (postgres.Outco
 		}
 		return o, nil
 	}
+	if in.Kind == toolpark.InputTarget {
+		o, err := ended(h.ctx, h.tx, h.target)
+		if err != nil {
+			return postgres.Outcome{}, h.again(err)
+		}
+		return *o, nil
+	}
 	fields, err := decodeReport(in.Body)
 	if err != nil {
 		return postgres.Outcome{}, toolpark.Errorf(toolpark.CodeInvalidContent, "the report is not JSON").Because(err)
 	}
 	r, err := parseReport(fields)
 	if refusal, ok := errors.AsType[*toolpark.Error](err); ok {
-		if refusal.Code == toolpark.CodeResultUnstorable {
+		if refusal.Code == toolpark.CodeResultUnstorable && in.Kind == toolpark.InputCommit {
 			return unstorable(refusal), nil
 		}
 		return postgres.Outcome{}, refusal
+	}
+	if in.Kind == toolpark.InputResolution {
+		return h.answer(task, r)
 	}
 	output, err := h.park.outputSchema(h.ctx, h.tx, task)
 	if err != nil {
 		return postgres.Outcome{}, h.again(err)
 	}
 	return outcome(r, output), nil
+}
+
+// answer judges an answer to an ask, as it was judged before it was staged.
+func (h *hearing) answer(task *toolpark.Task, r envelope.Report) (postgres.Outcome, *toolpark.Error) {
+	asked, err := postgres.FindAsked(h.ctx, h.tx, task.ID())
+	if err != nil {
+		return postgres.Outcome{}, h.again(err)
+	}
+	if refusal, ok := errors.AsType[*toolpark.Error](chosen(asked.Input, r)); ok {
+		return postgres.Outcome{}, refusal
+	}
+	o := outcome(r, nil)
+	o.By = toolpark.ByResolution
+	return o, nil
 }
 
 // dispatchable is the evidence of who may still take a call that is approved now.

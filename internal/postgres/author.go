@@ -108,13 +108,6 @@ type NewRound struct {
 	Offered     *Projection    // what the model was offered; nil when that was not said
 }
 
-// Projection is what a model was offered, in its provider's form.
-type Projection struct {
-	Digest string
-	Format toolpark.Format
-	Tools  jsontext.Value
-}
-
 // InsertRound writes a round under a locked run, with its tasks, their inputs, their inbox rows and their
 // events, in a constant number of statements. Live tasks start their clock at run.Now.
 func InsertRound(tx *Tx, run *LockedRun, round *NewRound, tasks []NewTask) error {
@@ -125,8 +118,7 @@ func InsertRound(tx *Tx, run *LockedRun, round *NewRound, tasks []NewTask) error
 	var offered *string
 	if p := round.Offered; p != nil {
 		offered = &p.Digest
-		batch.Queue(`INSERT INTO projections (account_id, digest, format, tools) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
-			run.AccountID, p.Digest, p.Format, p.Tools)
+		queueProjection(batch, run.AccountID, p)
 	}
 	batch.Queue(`
 		INSERT INTO rounds (account_id, run_id, number, context_hash, tool_names, offered, created_at, settled_at)
@@ -296,8 +288,8 @@ func (db *DB) Unstarted(ctx context.Context, tasks []toolpark.GenerationID) ([]t
 
 // Started tells the recovery loop that the workflows of these tasks exist: it need not look before
 // their deadline. A task that was claimed or has something staged meanwhile keeps its earlier alarm, and so
-// does one that somebody works on now. One that waits for its child has no deadline any more: its alarm is the
-// one that Sleep gave it.
+// does one that somebody works on now. One that waits for its child has no deadline any more, and one that waits
+// for another task may be told at any moment: their alarm is the one that Sleep gave them.
 func (db *DB) Started(ctx context.Context, tasks []toolpark.GenerationID) error {
 	accounts, runs, keys, generations := columns(tasks)
 	_, err := db.Pool.Exec(ctx, `
@@ -306,6 +298,7 @@ func (db *DB) Started(ctx context.Context, tasks []toolpark.GenerationID) error 
 			FROM unnest($1::uuid[], $2::uuid[], $3::text[], $5::int[]) AS w(account_id, run_id, key, generation)
 			JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key AND t.generation = w.generation
 			WHERE t.settled_at IS NULL AND t.claimed_by IS NULL AND `+nothingStaged+` AND t.deadline_at IS NOT NULL
+				AND t.waits_for IS NULL
 			FOR NO KEY UPDATE OF t SKIP LOCKED
 		)
 		UPDATE tasks t SET wake_at = deadline_at + $4::interval

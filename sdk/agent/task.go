@@ -23,7 +23,7 @@ type Task struct {
 	CallableName      string              `json:"callable_name"`   // as the model spelled it
 	ToolName          string              `json:"tool_name"`       // as the executor serves it, or a kernel tool's name
 	ToolAlias         string              `json:"tool_alias"`      // the alias of a kernel tool that was called; "" for none
-	ParentKey         string              `json:"parent_task_key"` // the tool_call that made this task; "" for none
+	ParentKey         string              `json:"parent_task_key"` // the tool_call or ask that made this task; "" for none
 	ToolInput         jsontext.Value      `json:"tool_input"`      // what it runs with
 	OriginalInput     jsontext.Value      `json:"original_input"`  // what the call asked for, when an approver edited that
 	InputDigest       string              `json:"input_digest"`    // what a decision is bound to, while one is needed
@@ -99,13 +99,24 @@ func (c *Client) Abandon(ctx context.Context, run, key string) (Task, error) {
 	return answer.Task, err
 }
 
-// Step is one call that a client authors itself, by the tool's served name.
+// Step is one task that a client authors itself: a call of a tool by its served name, or, with Ask or WaitFor, a
+// question to a person or a wait.
 type Step struct {
-	Name      string         `json:"name"`
-	Input     jsontext.Value `json:"input,omitzero"` // an object; nil means {}
-	Route     *Route         `json:"route,omitzero"` // nil: the client's own application, then the tools providers
-	TimeoutMS int64          `json:"timeout_ms,omitzero"`
-	Key       string         `json:"key,omitzero"` // the task's key, unique in the run; "" mints one
+	Name      string         // of the tool, as it is served
+	Input     jsontext.Value // the tool's, an object; nil means {}
+	Route     *Route         // nil: the client's own application, then the tools providers
+	Ask       *Question      // what a person is asked; nil unless this is a question
+	WaitFor   string         // the key of a task of the run, or of an earlier step; "" unless this is a wait
+	TimeoutMS int64          // 0: as announced, or an hour for a question or a wait
+	Key       string         // the task's key, unique in the run; "" mints one
+}
+
+// Question is what a person is asked.
+type Question struct {
+	Prompt  string   `json:"prompt"`                  // at most 8 KiB
+	Options []string `json:"options,omitzero"`        // 1–50 answers to choose from; nil: any text
+	Multi   bool     `json:"multi,omitzero"`          // several of them may be chosen
+	Strict  bool     `json:"strict_options,omitzero"` // an answer must choose from them
 }
 
 // Route sends a step to a runner.
@@ -114,17 +125,41 @@ type Route struct {
 	Runner string `json:"runner_executor_public_id,omitzero"` // "": the run's default runner
 }
 
+// MarshalJSON writes the step as the server takes it: one verb.
+func (s Step) MarshalJSON() ([]byte, error) {
+	type common struct {
+		TimeoutMS int64  `json:"timeout_ms,omitzero"`
+		Key       string `json:"key,omitzero"`
+	}
+	own := common{s.TimeoutMS, s.Key}
+	switch {
+	case s.Ask != nil:
+		type ask struct {
+			Question
+			common
+		}
+		return json.Marshal(map[string]ask{"ask": {*s.Ask, own}})
+	case s.WaitFor != "":
+		type wait struct {
+			Task string `json:"task"`
+			common
+		}
+		return json.Marshal(map[string]wait{"wait": {s.WaitFor, own}})
+	}
+	type tool struct {
+		Name  string         `json:"name"`
+		Input jsontext.Value `json:"input,omitzero"`
+		Route *Route         `json:"route,omitzero"`
+		common
+	}
+	return json.Marshal(map[string]tool{"tool": {s.Name, s.Input, s.Route, own}}, verbatim, jsontext.PreserveRawStrings(true))
+}
+
 // AppendTasks authors 1–64 steps, all or none. The idempotency key may be "".
 func (c *Client) AppendTasks(ctx context.Context, run string, steps []Step, idempotencyKey string) ([]Task, error) {
-	type verb struct {
-		Tool Step `json:"tool"`
-	}
 	body := struct {
-		Steps []verb `json:"steps"`
-	}{make([]verb, len(steps))}
-	for i, s := range steps {
-		body.Steps[i] = verb{s}
-	}
+		Steps []Step `json:"steps"`
+	}{steps}
 	var answer struct {
 		Tasks []Task `json:"tasks"`
 	}
