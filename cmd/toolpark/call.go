@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,10 @@ type CallCmd struct {
 	Arguments string `arg:"" optional:"" help:"Its arguments as a JSON object. Default: {}"`
 	File      string `placeholder:"FILE" help:"Instead, run a batch: a JSON list of {id?, name, arguments}. - reads standard input."`
 
-	URL         string `name:"url" env:"TOOLPARK_URL" placeholder:"URL" help:"The API's address. Default: from the credentials file."`
-	Token       string `env:"TOOLPARK_TOKEN" placeholder:"TOKEN" secret:"" help:"A member's bearer. Default: the agent's in the credentials file."`
-	Credentials string `env:"TOOLPARK_CREDENTIALS" default:".toolpark/credentials.json" help:"The file that toolpark dev writes."`
-	Runner      string `placeholder:"ID" help:"The runner to call. Default: that of the credentials file, or the only eligible one."`
-	JSON        bool   `name:"json" help:"Print the task objects."`
+	Connection `embed:""`
+	Runner     string `placeholder:"ID" help:"The runner to call. Default: that of the credentials file, or the only eligible one."`
+	Approval   string `enum:"bypass,ask,rules" default:"rules" help:"Whether calls run at once: bypass, all do; ask, each waits for a decision (see toolpark approvals); rules (the default), those do that only look or write plain files in the workspace, what destroys more is denied, and the rest waits."`
+	JSON       bool   `name:"json" help:"Print the task objects."`
 }
 
 // exitError ends the process with a status of its own.
@@ -68,18 +68,18 @@ func (c *CallCmd) run(ctx context.Context, out io.Writer) (failed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	client, runner, err := c.connect()
+	client, file, err := c.client(agentOf)
 	if err != nil {
 		return nil, err
 	}
-	executor, err := chooseRunner(ctx, client, runner)
+	executor, err := chooseRunner(ctx, client, cmp.Or(c.Runner, file.RunnerID))
 	if err != nil {
 		return nil, err
 	}
 	if len(executor.ServedTools) == 0 {
 		return nil, fmt.Errorf("runner %s serves no tools now: has it announced them?", executor.DisplayName)
 	}
-	configuration, err := declare(executor, calls)
+	configuration, err := declare(executor, calls, c.Approval)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +125,11 @@ var callableName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // declare routes each called name to the runner, and gives calls whose served name is no callable name
 // one that is. A name that the runner does not serve is called undeclared: its result says so.
-func declare(executor agent.Executor, calls []agent.Call) (*agent.Configuration, error) {
-	configuration := &agent.Configuration{ApprovalMode: "bypass"}
+func declare(executor agent.Executor, calls []agent.Call, approval string) (*agent.Configuration, error) {
+	configuration := &agent.Configuration{ApprovalMode: approval}
+	if approval == approvalRules {
+		configuration.ApprovalRules = sandboxRules()
+	}
 	callables := map[string]string{}
 	for i, call := range calls {
 		name, ok := callables[call.Name]
@@ -145,6 +148,9 @@ func declare(executor agent.Executor, calls []agent.Call) (*agent.Configuration,
 				return nil, fmt.Errorf("declare %s: %w", call.Name, err)
 			}
 			callables[call.Name] = name
+			if approval == approvalRules && !slices.Contains(sandboxTools, call.Name) {
+				configuration.ApprovalRules = append(configuration.ApprovalRules, askFor(call.Name))
+			}
 			configuration.ToolDefinitions = append(configuration.ToolDefinitions, definition)
 		}
 		calls[i].Name = name
@@ -176,7 +182,25 @@ func callRound(ctx context.Context, client *agent.Client, configuration *agent.C
 	if err != nil {
 		return nil, fmt.Errorf("post the calls: %w", err)
 	}
+	sayHeld(round.Tasks)
 	return settledRound(ctx, client, run.PublicID, round.Number)
+}
+
+// sayHeld says how to let calls run that wait for a decision.
+func sayHeld(tasks []agent.Task) {
+	held := 0
+	for _, task := range tasks {
+		if task.Status == toolpark.NeedsApproval {
+			held++
+		}
+	}
+	switch held {
+	case 0:
+	case 1:
+		fmt.Fprintf(os.Stderr, "toolpark: the call waits for approval; decide in another terminal with: %s approvals\n", os.Args[0])
+	default:
+		fmt.Fprintf(os.Stderr, "toolpark: %d calls wait for approval; decide in another terminal with: %s approvals\n", held, os.Args[0])
+	}
 }
 
 // endRun completes the run, or stops one whose calls nobody waits for any more.

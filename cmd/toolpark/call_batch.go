@@ -64,45 +64,6 @@ func readCalls(r io.Reader) ([]agent.Call, error) {
 	return calls, nil
 }
 
-// credentials are what toolpark dev leaves for the other commands.
-type credentials struct {
-	URL         string `json:"url"`
-	AccountID   string `json:"account_id"`
-	AgentID     string `json:"agent_public_id"`
-	RunnerID    string `json:"runner_public_id"`
-	AgentToken  string `json:"agent_token"`
-	MemberToken string `json:"member_token"` // of the human whom the agent answers to
-	RunnerToken string `json:"runner_token"`
-	DatabaseURL string `json:"database_url,omitzero"` // of the private Postgres, when dev runs one
-}
-
-// connect makes a client, and names the runner to call when that is known. What was not said comes from
-// the credentials file; its token goes to its own server only.
-func (c *CallCmd) connect() (client *agent.Client, runner string, err error) {
-	var file credentials
-	text, err := os.ReadFile(c.Credentials)
-	if err == nil {
-		err = json.Unmarshal(text, &file)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, "", fmt.Errorf("read the credentials in %s: %w", c.Credentials, err)
-	}
-	client, runner = &agent.Client{BaseURL: c.URL, Token: c.Token}, c.Runner
-	if client.BaseURL == "" {
-		client.BaseURL = file.URL
-	}
-	if client.Token == "" && client.BaseURL == file.URL {
-		client.Token = file.AgentToken
-		if runner == "" {
-			runner = file.RunnerID
-		}
-	}
-	if client.BaseURL == "" || client.Token == "" {
-		return nil, "", fmt.Errorf("set TOOLPARK_URL and TOOLPARK_TOKEN, or start toolpark dev, which writes %s", c.Credentials)
-	}
-	return client, runner, nil
-}
-
 // printTasks writes the task objects as the server sent them, in call order.
 func printTasks(w io.Writer, tasks []agent.Task) error {
 	list := make([]jsontext.Value, len(tasks))
@@ -165,6 +126,8 @@ func verdict(task agent.Task) string {
 // progress is how far a task is that has not settled.
 func progress(task agent.Task) string {
 	switch {
+	case task.Status == toolpark.NeedsApproval:
+		return "not approved yet"
 	case !task.ClaimedAt.IsZero():
 		return "running"
 	case task.Status == toolpark.Dispatched:

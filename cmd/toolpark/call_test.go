@@ -20,16 +20,18 @@ import (
 
 // terminal is a whole installation with a runner over a directory, and what calls its tools.
 type terminal struct {
-	t    *testing.T
-	dir  string // that the runner serves
-	call CallCmd
+	t       *testing.T
+	account *kerneltest.Account
+	box     kerneltest.Executor
+	dir     string // that the runner serves
+	call    CallCmd
 }
 
 func setupCalls(t *testing.T) *terminal {
 	t.Helper()
 	account := kerneltest.Start(t).Account()
 	box := account.Runner("box")
-	b := &terminal{t: t, dir: t.TempDir(), call: CallCmd{URL: account.URL, Token: account.Agent.Token, Runner: box.ID.String()}}
+	b := &terminal{t: t, account: account, box: box, dir: t.TempDir(), call: callAs(account, box)}
 	runner := RunnerCmd{
 		Dir: b.dir, State: t.TempDir(), Slots: 4, Grace: time.Second, URL: account.URL, Token: box.Token,
 		LogLevel: slog.LevelWarn, LogFormat: "text",
@@ -43,6 +45,14 @@ func setupCalls(t *testing.T) *terminal {
 	})
 	announced(account, box)
 	return b
+}
+
+// callAs calls the runner's tools as the agent, and asks nobody.
+func callAs(account *kerneltest.Account, box kerneltest.Executor) CallCmd {
+	return CallCmd{
+		URL: account.URL, Token: account.Agent.Token,
+		Runner: box.ID.String(), Approval: approvalBypass,
+	}
 }
 
 // announced waits until a runner serves its tools.
@@ -191,28 +201,31 @@ func TestCredentialsOfTheFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(`{"url":"http://dev","agent_token":"of the file","member_token":"m",
 		"runner_token":"r","runner_public_id":"the runner","agent_public_id":"a"}`), 0o600))
 	for name, test := range map[string]struct {
-		call               CallCmd
-		url, token, runner string
+		connection         Connection
+		url, agent, person string
+		runner             string
 	}{
-		"everything":       {CallCmd{}, "http://dev", "of the file", "the runner"},
-		"its own server":   {CallCmd{URL: "http://dev"}, "http://dev", "of the file", "the runner"},
-		"another runner":   {CallCmd{Runner: "mine"}, "http://dev", "of the file", "mine"},
-		"a token of mine":  {CallCmd{Token: "mine"}, "http://dev", "mine", ""},
-		"all of my own":    {CallCmd{URL: "http://prod", Token: "mine"}, "http://prod", "mine", ""},
-		"a foreign server": {CallCmd{URL: "http://prod"}, "", "", ""},
+		"everything":       {Connection{}, "http://dev", "of the file", "m", "the runner"},
+		"its own server":   {Connection{URL: "http://dev"}, "http://dev", "of the file", "m", "the runner"},
+		"a token of mine":  {Connection{Token: "mine"}, "http://dev", "mine", "mine", ""},
+		"all of my own":    {Connection{URL: "http://prod", Token: "mine"}, "http://prod", "mine", "mine", ""},
+		"a foreign server": {Connection{URL: "http://prod"}, "", "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.call.Credentials = file
-			client, runner, err := test.call.connect()
+			test.connection.Credentials = file
+			client, used, err := test.connection.client(agentOf)
 			if test.url == "" {
 				require.ErrorContains(t, err, "TOOLPARK_TOKEN", "the file's token is for its own server")
 				return
 			}
 			require.NoError(t, err)
 			require.Equal(t, test.url, client.BaseURL)
-			require.Equal(t, test.token, client.Token)
-			require.Equal(t, test.runner, runner)
+			require.Equal(t, test.agent, client.Token)
+			require.Equal(t, test.runner, used.RunnerID)
+			client, _, err = test.connection.client(personOf)
+			require.NoError(t, err)
+			require.Equal(t, test.person, client.Token)
 		})
 	}
 }

@@ -194,9 +194,12 @@ func (d *dev) demonstrate(ctx context.Context, url string, access credentials) e
 	if err != nil {
 		return err
 	}
+	if err := furnish(ctx, agentClient, access.RunnerID); err != nil {
+		return fmt.Errorf("give the demo agent its profile: %w", err)
+	}
 	fmt.Printf("\nA demonstration: a model made %d calls in one round.\n\n", len(demonstration))
 	calls := append([]agent.Call{}, demonstration...)
-	configuration, err := declare(executor, calls)
+	configuration, err := declare(executor, calls, approvalBypass) // nobody is there yet to decide
 	if err != nil {
 		return err
 	}
@@ -205,6 +208,19 @@ func (d *dev) demonstrate(ctx context.Context, url string, access credentials) e
 		return fmt.Errorf("the demonstration did not run: %w", err)
 	}
 	return printResults(os.Stdout, calls, results)
+}
+
+// furnish gives the agent a profile, unless somebody has: a run without a configuration may call what the runner
+// serves, under the rules for its tools.
+func furnish(ctx context.Context, agentClient *agent.Client, runner string) error {
+	profile, err := agentClient.Profile(ctx)
+	if err != nil || !profile.UpdatedAt.IsZero() {
+		return err
+	}
+	_, err = agentClient.PutConfiguration(ctx, agent.Configuration{
+		Runners: []string{runner}, ApprovalMode: approvalRules, ApprovalRules: sandboxRules(),
+	})
+	return err
 }
 
 // awaitRunner waits until the runner has announced its tools.
@@ -242,14 +258,17 @@ Toolpark is running.
   workspace     %s
   log           %s
 
-Try, in another terminal:
+Try, in another terminal, a call that runs at once, and one that waits for a person:
 
+  bin/toolpark call read '{"path":"hello.txt"}'
   bin/toolpark call bash '{"command":"ls -la"}'
-  bin/toolpark call bash '{"command":"for i in 1 2 3 4 5 6; do echo $i; sleep 1; done"}'
-  curl -s %s/readyz
+
+and, in a third one, be that person:
+
+  bin/toolpark approvals
 
 Ctrl-C stops it; the state is kept. 'bin/toolpark dev --reset' begins afresh.
-`, url, ui, stack.Temporal.Address, database, d.credentials(), d.workspace(), d.logFile(), url)
+`, url, ui, stack.Temporal.Address, database, d.credentials(), d.workspace(), d.logFile())
 }
 
 // privateDatabase is the address of the stack's own Postgres. It is empty when DATABASE_URL names another

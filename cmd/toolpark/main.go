@@ -18,15 +18,16 @@ import (
 
 // cli is the whole command line. Each command is a struct in a file of its own name.
 type cli struct {
-	API     APICmd     `cmd:"" name:"api" help:"Serve the HTTP API. Run as many as you like."`
-	Worker  WorkerCmd  `cmd:"" help:"Run the Temporal worker. Run as many as you like."`
-	Dev     DevCmd     `cmd:"" help:"Run the whole stack on this machine, with a demonstration."`
-	Runner  RunnerCmd  `cmd:"" help:"Serve a directory's files and a shell as tools."`
-	Call    CallCmd    `cmd:"" help:"Run one tool call, or a batch, and print the paired results."`
-	Migrate MigrateCmd `cmd:"" help:"Bring the database schema and Temporal's search attributes up to date."`
-	Admin   AdminCmd   `cmd:"" help:"Manage accounts, members, executors and credentials."`
-	Config  ConfigCmd  `cmd:"" help:"Print the settings in effect, with secrets masked."`
-	Version VersionCmd `cmd:"" help:"Print the version."`
+	API       APICmd       `cmd:"" name:"api" help:"Serve the HTTP API. Run as many as you like."`
+	Worker    WorkerCmd    `cmd:"" help:"Run the Temporal worker. Run as many as you like."`
+	Dev       DevCmd       `cmd:"" help:"Run the whole stack on this machine, with a demonstration."`
+	Runner    RunnerCmd    `cmd:"" help:"Serve a directory's files and a shell as tools."`
+	Call      CallCmd      `cmd:"" help:"Run one tool call, or a batch, and print the paired results."`
+	Approvals ApprovalsCmd `cmd:"" help:"Show the calls that wait for approval, and decide."`
+	Migrate   MigrateCmd   `cmd:"" help:"Bring the database schema and Temporal's search attributes up to date."`
+	Admin     AdminCmd     `cmd:"" help:"Manage accounts, members, executors and credentials."`
+	Config    ConfigCmd    `cmd:"" help:"Print the settings in effect, with secrets masked."`
+	Version   VersionCmd   `cmd:"" help:"Print the version."`
 }
 
 func main() {

@@ -36,7 +36,7 @@ func TestCommandsDoNotSeeTheRunnersBearer(t *testing.T) {
 	}
 	require.NoError(t, runner.Start())
 	t.Cleanup(func() { _ = runner.Wait() }) // it ends with the test's context
-	b := &terminal{t: t, dir: served, call: CallCmd{URL: account.URL, Token: account.Agent.Token, Runner: box.ID.String()}}
+	b := &terminal{t: t, dir: served, call: callAs(account, box)}
 	announced(account, box)
 
 	out, failed := b.one("bash", `{"command":"tr '\\0' '\\n' < /proc/$PPID/cmdline; cat /proc/$PPID/environ"}`)

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/jsontext"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/sdk/agent"
+)
+
+// ask shows a call and takes a person's decision about it. More is false when the person wants to see no more.
+func (d *desk) ask(ctx context.Context, w agent.Waiting) (more bool, err error) {
+	d.show(w)
+	var edited jsontext.Value // what is approved in place of the call's own input
+	for {
+		whole := d.full || len(block(pretty(w.ToolInput), d.columns)) <= shownLines
+		question := "[a]pprove, [d]eny, [e]dit, [s]kip, [q]uit? "
+		if !whole {
+			question = "[f]ull input, " + question
+		}
+		answer, err := d.readLine(ctx, question)
+		if err != nil {
+			return false, quit(err)
+		}
+		switch answer {
+		case "a", "approve":
+			task, err := d.Client.Approve(ctx, w.Run, w.TaskKey, w.InputDigest, edited)
+			if codeOf(err) == toolpark.CodeInputChanged {
+				var now agent.Waiting
+				if now, err = d.find(ctx, CallRef{w.Run, w.TaskKey}); err == nil {
+					w, edited = now, nil
+					fmt.Fprintln(d.out, "Not approved: the input has changed. This is what waits now:")
+					d.show(w)
+					continue
+				}
+			}
+			if settled, err := d.answered(task, err, "approved"); settled || err != nil {
+				return true, err
+			}
+		case "d", "deny":
+			reason, err := d.readLine(ctx, "reason for the model, if any: ")
+			if err != nil {
+				return false, quit(err)
+			}
+			task, err := d.Client.Deny(ctx, w.Run, w.TaskKey, reason)
+			if settled, err := d.answered(task, err, "denied"); settled || err != nil {
+				return true, err
+			}
+		case "e", "edit":
+			changed, err := d.editInput(ctx, w, edited)
+			if err != nil {
+				fmt.Fprintf(d.out, "Not changed: %s\n", line(err.Error()))
+				continue
+			}
+			if edited = changed; edited == nil {
+				fmt.Fprintln(d.out, "Unchanged.")
+				continue
+			}
+			fmt.Fprintln(d.out, "If you approve, it runs with this instead:")
+			d.showInput(edited)
+		case "f", "full":
+			fmt.Fprintln(d.out, strings.Join(block(pretty(w.ToolInput), d.columns), "\n"))
+		case "s", "skip":
+			return true, nil
+		case "q", "quit":
+			return false, nil
+		}
+	}
+}
+
+// answered tells what came of a decision. It has not settled when the person may try another one; an error ends
+// the session.
+func (d *desk) answered(task *agent.Task, err error, as string) (settled bool, _ error) {
+	code := codeOf(err)
+	exit, isExit := errors.AsType[exitError](err)
+	switch {
+	case err == nil:
+		fmt.Fprintf(d.out, "%s\n\n", outcome(task, as))
+		return true, nil
+	case code == toolpark.CodeNotAwaitingApproval, isExit && exit.code == exitNotDecided:
+		fmt.Fprintf(d.out, "Too late: %s\n\n", line(err.Error()))
+		return true, nil
+	case code == toolpark.CodeUnauthorized, code == toolpark.CodeNotAuthorized:
+		return false, err
+	}
+	fmt.Fprintf(d.out, "Not %s: %s\n", as, line(err.Error()))
+	return false, nil
+}
+
+// quit is what the end of the input means.
+func quit(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// readLine reads what a person types. It reads no further, so that an editor finds the terminal free.
+func (d *desk) readLine(ctx context.Context, question string) (string, error) {
+	d.forget()
+	fmt.Fprint(d.out, question)
+	type read struct {
+		text string
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() { // an interrupt does not end a read, so this one may outlive the command
+		text, err := d.in.ReadString('\n')
+		got <- read{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(d.out)
+		return "", ctx.Err()
+	case r := <-got:
+		if r.err != nil {
+			fmt.Fprintln(d.out)
+			return "", r.err
+		}
+		return strings.TrimSpace(r.text), nil
+	}
+}
+
+// editInput lets a person change an input, and returns it; nil when it is as it was.
+func (d *desk) editInput(ctx context.Context, w agent.Waiting, edited jsontext.Value) (jsontext.Value, error) {
+	before := edited
+	if before == nil {
+		before = w.ToolInput
+	}
+	text := []byte(pretty(before) + "\n")
+	changed, err := d.edit(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(changed, text) {
+		return edited, nil
+	}
+	value := jsontext.Value(bytes.TrimSpace(changed))
+	if err := value.Compact(jsontext.PreserveRawStrings(true)); err != nil {
+		return nil, fmt.Errorf("what you wrote is no JSON: %w", err)
+	}
+	return value, nil
+}
+
+// runEditor opens the text in $VISUAL, $EDITOR or vi, and returns it as it was saved.
+func runEditor(ctx context.Context, text []byte) (changed []byte, err error) {
+	file, err := os.CreateTemp("", "toolpark-*.json") // which nobody else may read
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	editor := exec.CommandContext(ctx, "sh", "-c", `${VISUAL:-${EDITOR:-vi}} "$1"`, "sh", file.Name())
+	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := editor.Run(); err != nil {
+		return nil, fmt.Errorf("the editor failed: %w", err)
+	}
+	return os.ReadFile(file.Name())
+}
