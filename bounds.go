@@ -34,6 +34,9 @@ const (
 	MaxIdempotencyKey   = 64        // printable ASCII characters
 	MaxClaimKey         = 64        // characters
 	MaxDecisionReason   = 2 << 10   // bytes kept of a denial's reason
+	MaxPrompt           = 8 << 10   // bytes of a question's prompt
+	MaxAskOptions       = 50        // options of a question
+	MaxAskOption        = 256       // characters of one of them
 	MaxDocumentName     = 64        // characters of an announced document's name
 	MaxDocumentSummary  = 1024      // bytes of an announced document's description
 	MaxImportNames      = 10_000    // names in one import field
@@ -57,11 +60,12 @@ const (
 	MaxApprovalHold    = 24 * time.Hour // how long a call waits for a decision; a rule may shorten it
 	DefaultAskTimeout  = time.Hour
 	MaxAskTimeout      = 24 * time.Hour
-	DefaultWaitTimeout = time.Hour
-	MaxWait            = time.Minute      // longest long poll
-	VerdictWait        = 10 * time.Second // how long a request waits for the workflow's verdict
-	IdempotencyTTL     = 24 * time.Hour   // how long an Idempotency-Key is remembered
-	RefusedRunTTL      = 24 * time.Hour   // how long a refused run's refusal is kept
-	RunIdleLimit       = 24 * time.Hour   // an idle run without live tasks completes
+	DefaultWaitTimeout = time.Hour          // how long a wait for another task lasts
+	MaxWaitTimeout     = 7 * 24 * time.Hour // of a wait that a client authors
+	MaxWait            = time.Minute        // longest long poll
+	VerdictWait        = 10 * time.Second   // how long a request waits for the workflow's verdict
+	IdempotencyTTL     = 24 * time.Hour     // how long an Idempotency-Key is remembered
+	RefusedRunTTL      = 24 * time.Hour     // how long a refused run's refusal is kept
+	RunIdleLimit       = 24 * time.Hour     // an idle run without live tasks completes
 	ProgressInterval   = 250 * time.Millisecond
 )

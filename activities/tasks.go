@@ -10,6 +10,7 @@ import (
 	"uuid"
 
 	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/park"
@@ -60,14 +61,28 @@ func (t *Tasks) Advance(ctx context.Context, in AdvanceInput) (AdvanceResult, er
 	if a.Start != nil {
 		t.Delivery.Start([]*toolpark.Task{a.Start})
 	}
-	if a.Nudge != nil {
-		if err := t.Delivery.Wake(ctx, a.Nudge); err != nil {
-			t.Log.WarnContext(ctx, "task not nudged; the recovery loop will", "run", a.Nudge.RunID, "task", a.Nudge.Key, "error", err)
-		}
-	}
+	t.nudge(ctx, a.Nudge)
 	return AdvanceResult{
 		Over: a.Over, Status: a.Status, Wake: a.Wake, ClaimedBy: a.ClaimedBy, DeadlineAt: a.DeadlineAt, Child: a.Child,
 	}, nil
+}
+
+// nudgesAtOnce bounds the calls to the server that one settlement makes at the same time.
+const nudgesAtOnce = 16
+
+// nudge makes tasks look again.
+func (t *Tasks) nudge(ctx context.Context, tasks []*toolpark.Task) {
+	var group errgroup.Group
+	group.SetLimit(nudgesAtOnce)
+	for _, task := range tasks {
+		group.Go(func() error {
+			if err := t.Delivery.Wake(ctx, task); err != nil {
+				t.Log.WarnContext(ctx, "task not nudged; the recovery loop will", "run", task.RunID, "task", task.Key, "error", err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
 }
 
 // applicationError carries a code across Temporal, where Go types do not travel. What may work later

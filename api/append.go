@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/toolpark/toolpark"
-	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/park"
 	"github.com/toolpark/toolpark/internal/strictjson"
 )
@@ -19,14 +17,6 @@ type stepRequest struct {
 	Tool jsontext.Value `json:"tool"`
 	Ask  jsontext.Value `json:"ask"`
 	Wait jsontext.Value `json:"wait"`
-}
-
-type toolStepRequest struct {
-	Name      string         `json:"name"`
-	Input     jsontext.Value `json:"input"`
-	Route     jsontext.Value `json:"route"`
-	TimeoutMS jsontext.Value `json:"timeout_ms"`
-	Key       *string        `json:"key"`
 }
 
 var (
@@ -70,7 +60,7 @@ func (s *Server) appendSteps(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusCreated, answer)
 }
 
-func newSteps(body jsontext.Value) ([]park.ToolStep, error) {
+func newSteps(body jsontext.Value) ([]park.NewStep, error) {
 	raw, err := decode[struct {
 		Steps jsontext.Value `json:"steps"`
 	}](body)
@@ -87,7 +77,7 @@ func newSteps(body jsontext.Value) ([]park.ToolStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := make([]park.ToolStep, len(req.Steps))
+	steps := make([]park.NewStep, len(req.Steps))
 	for i, step := range req.Steps {
 		steps[i].Refusal = newStep(step, &steps[i])
 	}
@@ -98,102 +88,57 @@ func invalidStep(pointer, format string, args ...any) *toolpark.Error {
 	return toolpark.Errorf(toolpark.CodeValidationFailed, format, args...).At(pointer)
 }
 
-func newStep(req stepRequest, step *park.ToolStep) *toolpark.Error {
+// newStep reads a step of one verb.
+func newStep(req stepRequest, step *park.NewStep) *toolpark.Error {
+	verbs := 0
+	for _, verb := range []jsontext.Value{req.Tool, req.Ask, req.Wait} {
+		if !absent(verb) {
+			verbs++
+		}
+	}
 	switch {
+	case verbs != 1:
+		return invalidStep("", "A step has one verb: tool, ask or wait.")
 	case !absent(req.Ask):
-		return invalidStep("/ask", "ask steps are not available in this version.")
+		return newAskStep(req.Ask, step)
 	case !absent(req.Wait):
-		return invalidStep("/wait", "wait steps are not available in this version.")
-	case absent(req.Tool):
-		return invalidStep("", "A step has one verb: tool.")
+		return newWaitStep(req.Wait, step)
 	}
-	var tool toolStepRequest
-	if err := json.Unmarshal(req.Tool, &tool, json.RejectUnknownMembers(true)); err != nil {
-		return invalidStep("/tool", "A tool step is an object of name, input, route, timeout_ms and key, and nothing else.").Because(err)
-	}
-	if tool.Name == "" || strings.ContainsRune(tool.Name, 0) || utf8.RuneCountInString(tool.Name) > toolpark.MaxServedName {
-		return invalidStep("/tool/name", "name must be a served tool name of 1 to %d characters.", toolpark.MaxServedName)
-	}
-	step.Name = tool.Name
-	if tool.Key != nil {
-		if !taskKey.MatchString(*tool.Key) {
-			return invalidStep("/tool/key", "key must match %s.", taskKey)
-		}
-		if mintedKey.MatchString(*tool.Key) {
-			return toolpark.Errorf(toolpark.CodeDuplicateTaskKey,
-				"%s is of the form of the keys that are given to tasks without one; choose another.", *tool.Key).At("/tool/key")
-		}
-		step.Key = *tool.Key
-	}
-	if refusal := stepInput(tool.Input, step); refusal != nil {
-		return refusal
-	}
-	if refusal := stepTimeout(tool.TimeoutMS, step); refusal != nil {
-		return refusal
-	}
-	return stepRoute(tool.Route, step)
+	return newToolStep(req.Tool, step)
 }
 
-func stepInput(input jsontext.Value, step *park.ToolStep) *toolpark.Error {
-	if input == nil {
-		input = jsontext.Value("{}")
+// stepKey reads the key of a step that brings one. The pointer is that of its verb.
+func stepKey(key *string, verb string, step *park.NewStep) *toolpark.Error {
+	switch {
+	case key == nil:
+		return nil
+	case !taskKey.MatchString(*key):
+		return invalidStep(verb+"/key", "key must match %s.", taskKey)
+	case mintedKey.MatchString(*key):
+		return toolpark.Errorf(toolpark.CodeDuplicateTaskKey,
+			"%s is of the form of the keys that are given to tasks without one; choose another.", *key).At(verb + "/key")
 	}
-	compact, failure := declaration.ReadInput(input)
-	if failure != nil {
-		return invalidStep("/tool/input", "%s: %s", failure.Key, failure.Detail)
-	}
-	step.Input = compact
+	step.Key = *key
 	return nil
 }
 
-func stepTimeout(raw jsontext.Value, step *park.ToolStep) *toolpark.Error {
+// stepTimeout reads how long a step may take; nil for what its verb takes by itself.
+func stepTimeout(raw jsontext.Value, verb string, limit time.Duration) (*int64, *toolpark.Error) {
 	if raw == nil {
-		return nil
+		return nil, nil
 	}
 	ms, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || ms < 1 || ms > toolpark.MaxToolTimeout.Milliseconds() {
-		return invalidStep("/tool/timeout_ms", "timeout_ms must be an integer from 1 to %d.", toolpark.MaxToolTimeout.Milliseconds())
+	if err != nil || ms < 1 || ms > limit.Milliseconds() {
+		return nil, invalidStep(verb+"/timeout_ms", "timeout_ms must be an integer from 1 to %d.", limit.Milliseconds())
 	}
-	step.TimeoutMS = &ms
-	return nil
-}
-
-// stepRoute reads an explicit route: a runner, or by leaving its id out the run's default runner.
-func stepRoute(raw jsontext.Value, step *park.ToolStep) *toolpark.Error {
-	if raw == nil {
-		return nil
-	}
-	invalid := func(why string) *toolpark.Error {
-		return toolpark.Errorf(toolpark.CodeInvalidToolRoute,
-			`route %s; it is {"kind":"runner","runner_executor_public_id":UUID}, or without the id for the run's default runner.`, why).At("/tool/route")
-	}
-	var route struct {
-		Kind   string         `json:"kind"`
-		Runner jsontext.Value `json:"runner_executor_public_id"`
-	}
-	if err := json.Unmarshal(raw, &route, json.RejectUnknownMembers(true)); err != nil || raw.Kind() != '{' {
-		return invalid("is malformed")
-	}
-	if route.Kind != "runner" {
-		return invalid("has another kind than runner")
-	}
-	step.Route = &park.StepRoute{}
-	if route.Runner == nil {
-		return nil
-	}
-	runner, err := nullableUUID(route.Runner, "/tool/route/runner_executor_public_id")
-	if err != nil || runner == nil {
-		return invalid("names no runner by its UUID")
-	}
-	step.Route.Runner = runner
-	return nil
+	return &ms, nil
 }
 
 // openedStep is an authored task as it begins.
 type openedStep struct {
 	TaskKey  string            `json:"task_key"`
 	Kind     toolpark.TaskKind `json:"kind"`
-	ToolName string            `json:"tool_name"`
+	ToolName *string           `json:"tool_name"` // null for an ask and a wait
 	Status   toolpark.Status   `json:"status"`
 }
 
@@ -201,7 +146,7 @@ func renderSteps(a *park.Authored) (jsontext.Value, error) {
 	tasks := make([]openedStep, len(a.Tasks))
 	for i := range a.Tasks {
 		t := &a.Tasks[i]
-		tasks[i] = openedStep{TaskKey: t.Key, Kind: t.Kind, ToolName: *t.ToolName, Status: t.Status}
+		tasks[i] = openedStep{TaskKey: t.Key, Kind: t.Kind, ToolName: t.ToolName, Status: t.Status}
 	}
 	return json.Marshal(map[string]any{"tasks": tasks}, wire)
 }

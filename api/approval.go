@@ -115,7 +115,7 @@ func (s *Server) denyTask(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) decide(w http.ResponseWriter, r *http.Request, d park.Decision) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}

@@ -49,9 +49,16 @@ func (s *Server) commit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.withTask(r.Context(), id, err)
 	}
-	judged, err := s.verdict(r, sub, id, staged, workflows.SignalCommit)
+	signal := workflows.SignalCommit
+	if staged.Task.Kind == toolpark.KindAsk {
+		signal = workflows.SignalResolution
+	}
+	judged, err := s.verdict(r, sub, id, staged, signal)
 	if err != nil {
 		return err
+	}
+	if staged.Task.Kind == toolpark.KindAsk {
+		return s.writeAnswered(w, r, id, judged, "commit")
 	}
 	if judged == nil {
 		return writeJSON(w, http.StatusAccepted, map[string]any{"commit": map[string]string{"status": "pending"}})

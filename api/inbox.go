@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json/jsontext"
-	"fmt"
 	"net/http"
 	"time"
 	"uuid"
@@ -26,9 +25,13 @@ type inboxRow struct {
 	Redelivery     bool                    `json:"redelivery"`
 	ToolName       *string                 `json:"tool_name"` // null for an ask
 	ToolAlias      *string                 `json:"tool_alias,omitzero"`
-	ToolInput      jsontext.Value          `json:"tool_input"`
-	InputDigest    string                  `json:"input_digest,omitzero"` // of an approval: what a decision is bound to
-	Target         *string                 `json:"target_name,omitzero"`  // of an approval: whom the call would go to
+	ToolInput      jsontext.Value          `json:"tool_input,omitzero"` // absent for an ask, which has the next four
+	Prompt         string                  `json:"prompt,omitzero"`
+	Options        []string                `json:"options,omitzero"`
+	Multi          *bool                   `json:"multi,omitzero"`          // with options
+	StrictOptions  *bool                   `json:"strict_options,omitzero"` // with options
+	InputDigest    string                  `json:"input_digest,omitzero"`   // of an approval: what a decision is bound to
+	Target         *string                 `json:"target_name,omitzero"`    // of an approval: whom the call would go to
 	ToolCallID     *string                 `json:"tool_call_id,omitzero"`
 	EffectProfile  *toolpark.EffectProfile `json:"effect_profile,omitzero"`
 	IdempotencyKey string                  `json:"idempotency_key"` // the same in every generation
@@ -57,8 +60,8 @@ type requestedBy struct {
 func newInboxRow(r *postgres.InboxRow) inboxRow {
 	row := inboxRow{
 		Kind: rowToolCall, ToolAlias: r.ToolAlias, Run: r.RunID, Workspace: r.WorkspaceID, TaskKey: r.TaskKey, Generation: r.Generation,
-		Redelivery: r.Generation > 1, ToolName: r.ToolName, ToolInput: r.ToolInput, ToolCallID: r.ToolCallID,
-		EffectProfile: r.EffectProfile, IdempotencyKey: fmt.Sprintf("%s/%s", r.RunID, r.TaskKey),
+		Redelivery: r.Redelivery(), ToolName: r.ToolName, ToolInput: r.ToolInput, ToolCallID: r.ToolCallID,
+		EffectProfile: r.EffectProfile, IdempotencyKey: r.IdempotencyKey(),
 		RequestedBy: requestedBy{Member: r.MemberID, Handle: r.MemberHandle, Kind: r.MemberKind},
 		Session:     r.Session, StartedAt: r.DispatchedAt, DeadlineAt: r.DeadlineAt, TimeoutMS: r.TimeoutMS, Claimed: r.Claimed,
 	}
@@ -69,9 +72,22 @@ func newInboxRow(r *postgres.InboxRow) inboxRow {
 	case toolpark.NeedsApproval:
 		row.Kind, row.Target, row.InputDigest = rowApproval, r.TargetName, park.InputDigest(r.Task(), r.ToolInput)
 	case toolpark.AwaitingInput:
-		row.Kind = rowAsk
+		row.asks()
 	}
 	return row
+}
+
+// asks makes the row that of a question: its input is told member by member.
+func (row *inboxRow) asks() {
+	q, refusal := park.ReadQuestion(row.ToolInput)
+	row.Kind, row.ToolInput = rowAsk, nil
+	if refusal != nil { // it was read before it was stored
+		return
+	}
+	row.Prompt, row.Options = q.Prompt, q.Options
+	if q.Options != nil {
+		row.Multi, row.StrictOptions = &q.Multi, &q.Strict
+	}
 }
 
 type inboxPlace struct {

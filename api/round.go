@@ -234,6 +234,9 @@ func (s *Server) settledRound(r *http.Request) (number int, tasks []*postgres.Ta
 	defer sub.Close()
 	begin := time.Now()
 	run, err := s.DB.Run(r.Context(), member(r), id, postgres.ReadRoundSettled(id, number, &settled))
+	if err == nil {
+		err = detailed(run)
+	}
 	if err != nil {
 		return 0, nil, false, err
 	}

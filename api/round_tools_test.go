@@ -39,7 +39,7 @@ func TestARoundBringsItsOwnTools(t *testing.T) {
 	const dispatched, unknown = "dispatched ", "failed unknown_tool"
 
 	t.Run("in the three shapes", func(t *testing.T) {
-		own := `,"tools":[` + string(function("mine", routed(other.ID, "read"))) + `,` + string(s.catalog()[0].Definition) + `,{"name":"Find","canonical":"nexus.tools.search"}]`
+		own := `,"tools":[` + string(function("mine", routed(other.ID, "read"))) + `,` + string(s.catalog()[2].Definition) + `,{"name":"Find","canonical":"nexus.tools.search"}]`
 		a := post("mine", own)
 		require.Equal(t, dispatched, born(a))
 		task := s.asAgent("GET", taskPath(runner.Ref{Run: run, TaskKey: a.text("/round/tasks/0/task_key")}), "").ok(http.StatusOK)

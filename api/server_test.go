@@ -79,7 +79,7 @@ func TestEveryRouteServes(t *testing.T) {
 	s.listen("/executor/events", s.Box.Token)
 	s.listen("/runs/"+run+"/events/stream", s.Agent.Token)
 	for _, path := range []string{
-		"/approvals", "/tools", "/profile", "/runs/" + run + "/skills", "/runs/" + run + "/rounds/2/tools",
+		"/approvals", "/asks", "/tools", "/profile", "/runs/" + run + "/skills", "/runs/" + run + "/rounds/2/tools",
 		"/executors", "/executors/" + s.Box.ID.String(), "/runs", "/runs/" + run, "/runs/" + run + "/context", "/runs/" + run + "/tasks",
 		taskPath(ref), "/runs/" + run + "/rounds/1", "/runs/" + run + "/events",
 	} {
@@ -95,7 +95,13 @@ func TestEveryRouteServes(t *testing.T) {
 	asking := s.ruled("ask")
 	works("POST", base+taskPath(s.call(asking, "look", `{}`))+"/approve", s.Admin.Token, "")
 	works("POST", base+taskPath(s.call(asking, "look", `{}`))+"/deny", s.Admin.Token, "")
+	works("POST", base+taskPath(s.ask(run, `"prompt":"Which?"`))+"/resolution", s.Admin.Token, `{"content":"That."}`)
 	s.report(ref, token, `"content":"done"`).ok(http.StatusOK)
+	failed, _ := s.failed(run, "look")
+	works("POST", base+taskPath(failed)+"/retry", s.Agent.Token, "")
+	again := s.claim(failed)
+	s.report(failed, again, `"outcome":"failed"`).ok(http.StatusOK)
+	works("POST", base+taskPath(failed)+"/abandon", s.Agent.Token, "")
 	works("GET", base+"/runs/"+run+"/rounds/1/messages?format=anthropic", s.Agent.Token, "")
 	works("POST", base+"/runs/"+run+"/complete", s.Agent.Token, "")
 	works("POST", base+"/runs/"+s.run()+"/stop", s.Agent.Token, "")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"strconv"
 	"time"
 	"uuid"
 
@@ -26,9 +27,9 @@ type taskRow struct {
 	Status        toolpark.Status         `json:"status"`
 	Origin        toolpark.Origin         `json:"origin"`
 	Round         *int                    `json:"round"`
-	ParentTaskKey *string                 `json:"parent_task_key"` // the tool_call that made it
+	ParentTaskKey *string                 `json:"parent_task_key"` // the tool_call or ask that made it
 	CallableName  *string                 `json:"callable_name"`
-	ToolName      *string                 `json:"tool_name"`
+	ToolName      *string                 `json:"tool_name"` // null for an ask and a wait
 	ToolAlias     *string                 `json:"tool_alias"`
 	ToolCallID    *string                 `json:"tool_call_id"`
 	AddressedTo   *addressedTo            `json:"addressed_to"`
@@ -42,6 +43,7 @@ type taskRow struct {
 	RetrySafe     bool                    `json:"retry_safe"`
 	IsError       bool                    `json:"is_error"`
 	Error         *toolpark.TaskError     `json:"error,omitzero"`
+	Abandoned     *abandonment            `json:"abandoned"` // null unless somebody gave the failure up
 	CreatedAt     time.Time               `json:"created_at"`
 	DispatchedAt  *time.Time              `json:"dispatched_at"`
 	ClaimedAt     *time.Time              `json:"claimed_at"`
@@ -51,6 +53,12 @@ type taskRow struct {
 type addressedTo struct {
 	Role     toolpark.ExecutorKind `json:"role"`
 	Executor *uuid.UUID            `json:"executor_public_id,omitzero"` // absent for a pool
+}
+
+// abandonment is who gave a failure up.
+type abandonment struct {
+	At time.Time `json:"at"`
+	By uuid.UUID `json:"by_member_public_id"`
 }
 
 // target is the concrete runner that a route named.
@@ -84,6 +92,9 @@ func newTaskRow(t *toolpark.Task) taskRow {
 	}
 	if t.ErrorKey != nil {
 		row.Error = &toolpark.TaskError{Key: *t.ErrorKey}
+	}
+	if t.AbandonedAt != nil {
+		row.Abandoned = &abandonment{At: *t.AbandonedAt, By: *t.AbandonedBy}
 	}
 	row.Approval = approvalOf(t)
 	if t.AddressedRole != nil {
@@ -146,7 +157,7 @@ func newTaskResponse(t *postgres.TaskDetail) (taskResponse, error) {
 
 // readableTask names the task of the path, if the caller may read its run.
 func (s *Server) readableTask(r *http.Request) (toolpark.TaskID, error) {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return toolpark.TaskID{}, err
 	}
@@ -167,7 +178,7 @@ func pathKey(r *http.Request) (string, error) {
 }
 
 func (s *Server) listTasks(w http.ResponseWriter, r *http.Request) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}
@@ -206,16 +217,35 @@ func (s *Server) getTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	read, err := s.taskReader(r, id)
+	if err != nil {
+		return err
+	}
 	sub := s.Park.Hub.Subscribe(notify.TaskTopic(id))
 	defer sub.Close()
 	task, err := notify.Await(r.Context(), sub, wait, s.draining, func(ctx context.Context) (*postgres.TaskDetail, bool, error) {
-		task, err := s.DB.TaskDetail(ctx, id)
+		task, err := read(ctx)
 		return task, err == nil && task.SettledAt != nil, err
 	})
 	if err != nil {
 		return err
 	}
 	return writeTask(w, task)
+}
+
+// taskReader reads the generation that is asked for, or the newest.
+func (s *Server) taskReader(r *http.Request, id toolpark.TaskID) (func(context.Context) (*postgres.TaskDetail, error), error) {
+	query := r.URL.Query()
+	if !query.Has("generation") {
+		return func(ctx context.Context) (*postgres.TaskDetail, error) { return s.DB.TaskDetail(ctx, id) }, nil
+	}
+	generation, err := strconv.ParseInt(query.Get("generation"), 10, 32)
+	if err != nil || generation < 1 {
+		return nil, parameterInvalid("generation must be a positive integer.")
+	}
+	return func(ctx context.Context) (*postgres.TaskDetail, error) {
+		return s.DB.GenerationDetail(ctx, id, int(generation))
+	}, nil
 }
 
 func writeTask(w http.ResponseWriter, task *postgres.TaskDetail) error {
@@ -263,7 +293,7 @@ type judged struct {
 // answered in time. The input is durable: it will be judged.
 func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.TaskID, staged *park.Staged, signal workflows.Signal) (*judged, error) {
 	if staged.Verdict != nil {
-		task, err := s.DB.TaskDetail(r.Context(), id)
+		task, err := s.DB.GenerationDetail(r.Context(), id, staged.Task.Generation)
 		return &judged{Verdict: *staged.Verdict, task: task}, err
 	}
 	begin := time.Now()
@@ -293,7 +323,7 @@ func (s *Server) withTask(ctx context.Context, id toolpark.TaskID, err error) er
 	}
 	switch refusal.Code {
 	case toolpark.CodeAlreadySettled, toolpark.CodeClaimExpired, toolpark.CodeClaimCanceled, toolpark.CodeNotAwaitingApproval,
-		toolpark.CodeInputChanged:
+		toolpark.CodeNotAwaitingInput, toolpark.CodeInputChanged:
 	default:
 		return err
 	}

@@ -125,7 +125,7 @@ func taskInput(task *toolpark.Task) ToolTaskInput {
 // taskOptions is what an operator sees of a task from its start on: which tool, whose, in which state,
 // until when, and how to release it. Never inputs or results.
 func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) client.StartWorkflowOptions {
-	tool, target := deref(task.ToolName), deref(task.TargetName)
+	tool, target := label(task), deref(task.TargetName)
 	attributes := []temporal.SearchAttributeUpdate{
 		visibility.Account.ValueSet(task.AccountID.String()),
 		visibility.Tool.ValueSet(tool),
@@ -134,7 +134,7 @@ func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) clie
 	if len(task.AddressedTo) == 1 {
 		attributes = append(attributes, visibility.Executor.ValueSet(task.AddressedTo[0].String()))
 	}
-	if task.DeadlineAt != nil && !callsTool(task) { // which ends with its child, and would only look overdue
+	if task.DeadlineAt != nil && !makesChild(task) { // which ends with its child, and would only look overdue
 		attributes = append(attributes, visibility.Deadline.ValueSet(*task.DeadlineAt))
 	}
 	return client.StartWorkflowOptions{
@@ -154,7 +154,7 @@ func details(task *toolpark.Task, status toolpark.Status) string {
 		until = task.DeadlineAt.UTC().Format(time.RFC3339)
 	}
 	switch {
-	case status.Settled() && task.KernelTool != nil:
+	case status.Settled() && (task.KernelTool != nil || task.WaitsFor != nil):
 		return fmt.Sprintf("Was worked out by the kernel; a worker is about to settle it as %s.", status)
 	case status.Settled():
 		return fmt.Sprintf("Was parked for %s; a worker is about to settle it as %s.", target, status)
@@ -164,8 +164,11 @@ func details(task *toolpark.Task, status toolpark.Status) string {
 	case status == toolpark.AwaitingInput:
 		return fmt.Sprintf("Waits for a person's answer, until %s: POST /agent_api/v1/runs/%s/tasks/%s/resolution. "+
 			"Whoever may read the run may answer.", until, task.RunID, task.Key)
-	case callsTool(task):
-		return "The kernel makes the call that this one asks for as a task of its own, then waits for that task, " +
+	case task.WaitsFor != nil:
+		return fmt.Sprintf("Waits until task %s of the same run has settled, until %s at the latest, and then tells how; "+
+			"no executor takes it. That task ends it, or its deadline.", *task.WaitsFor, until)
+	case makesChild(task):
+		return "The kernel makes the call or the question that this call asks for as a task of its own, then waits for that task, " +
 			"whose deadline is the only one. The current details name it."
 	case task.KernelTool != nil:
 		return fmt.Sprintf("The kernel works this call out, until %s at the latest; no executor takes it.", until)
@@ -174,10 +177,18 @@ func details(task *toolpark.Task, status toolpark.Status) string {
 		"ToolparkDeadline and the current details say what holds now.", target, until)
 }
 
-// callsTool tells whether a task is a tool_call, which has a clock of its own for a moment only: until its child
-// is made.
-func callsTool(task *toolpark.Task) bool {
-	return task.KernelTool != nil && *task.KernelTool == catalog.ToolsCall
+// makesChild tells whether a task is a call that makes another task, and so has a clock of its own for a moment
+// only: until that is made.
+func makesChild(task *toolpark.Task) bool {
+	return task.KernelTool != nil && (*task.KernelTool == catalog.ToolsCall || *task.KernelTool == catalog.HumanAsk)
+}
+
+// label is what operators know a task by: the name of its tool, or else what kind of task it is.
+func label(task *toolpark.Task) string {
+	if task.ToolName != nil {
+		return *task.ToolName
+	}
+	return string(task.Kind)
 }
 
 func deref(s *string) string {

@@ -29,11 +29,17 @@ func (s *shop) wrap(arguments string) (call, child *kerneltest.Task) {
 	s.T.Helper()
 	call = s.Call(s.run, s.runner, "tool_call", arguments)
 	child = call.Child()
+	s.made(child)
+	return call, child
+}
+
+// made waits until a task is there that a call makes.
+func (s *shop) made(child *kerneltest.Task) {
+	s.T.Helper()
 	s.Eventually("the child is made", func() bool {
 		_, err := s.DB.Task(s.T.Context(), child.TaskID)
 		return err == nil
 	})
-	return call, child
 }
 
 func TestAKernelCallCostsOneWorkflowTask(t *testing.T) {

@@ -151,6 +151,45 @@ var histories = map[string]func(*testing.T, *shop) string{
 		return call.WorkflowID()
 	},
 
+	"task_ask_answered": func(t *testing.T, s *shop) string {
+		question := s.ask("Which?")
+		s.started(question)
+		_, err := s.Agent.Resolve(t.Context(), s.run, question.Key, agent.Answer{Text: "This."})
+		require.NoError(t, err)
+		return question.WorkflowID()
+	},
+
+	"task_ask_tool": func(t *testing.T, s *shop) string {
+		s.run = s.KernelRun(s.runner)
+		call := s.Call(s.run, s.runner, "ask", `{"prompt":"Which?"}`)
+		question := call.Question()
+		s.made(question)
+		_, err := s.Agent.Resolve(t.Context(), s.run, question.Key, agent.Answer{Text: "This."})
+		require.NoError(t, err)
+		call.Settled()
+		return call.WorkflowID()
+	},
+
+	"task_wait": func(_ *testing.T, s *shop) string {
+		target := s.echo(time.Hour)
+		wait := s.waitFor(target)
+		s.Eventually("it has looked", func() bool { return target.Row().Watched })
+		target.Commit(target.Claim(), "done")
+		wait.Settled()
+		return wait.WorkflowID()
+	},
+
+	"prune_nothing": func(_ *testing.T, s *shop) string { return s.prune() },
+
+	"prune_a_run": func(t *testing.T, s *shop) string {
+		task := s.echo(time.Hour)
+		task.Commit(task.Claim(), "done")
+		_, err := s.Agent.CompleteRun(t.Context(), s.run)
+		require.NoError(t, err)
+		s.Age(s.run, 91)
+		return s.prune()
+	},
+
 	"task_held_then_approved": func(_ *testing.T, s *shop) string {
 		task := s.held(`{}`)
 		s.approve(task, nil)

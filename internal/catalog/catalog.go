@@ -18,6 +18,8 @@ import (
 
 // Canonical names that other packages speak of.
 const (
+	GraphWait   = "nexus.graph.wait"
+	HumanAsk    = "nexus.human.ask"
 	ToolsSearch = "nexus.tools.search"
 	ToolsCall   = "nexus.tools.call"
 	RunnersList = "nexus.runners.list"
@@ -62,7 +64,7 @@ func New(tools ...Tool) *Catalog {
 // Live is the catalog of this binary: an entry appears in the same change as what runs it.
 func Live() *Catalog { return live }
 
-var live = New(toolsSearch, toolsCall, runnersList)
+var live = New(toolsSearch, toolsCall, runnersList, humanAsk, graphWait)
 
 // Tools lists the catalog in canonical order.
 func (c *Catalog) Tools() []Tool { return slices.Clone(c.tools) }

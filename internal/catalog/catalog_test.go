@@ -3,8 +3,10 @@ package catalog_test
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,13 +22,17 @@ func TestTheLiveCatalog(t *testing.T) {
 	t.Parallel()
 	reads := toolpark.EffectProfile{Kind: "read_only", EffectScope: "closed", Idempotency: "intrinsic", Reconciliation: "none"}
 	calls := toolpark.EffectProfile{Kind: "write", EffectScope: "closed", Idempotency: "none", Reconciliation: "none"}
+	asks := toolpark.EffectProfile{Kind: "write", EffectScope: "open", Idempotency: "intrinsic", Reconciliation: "lookup"}
 	want := []struct {
 		canonical, name string
 		effects         toolpark.EffectProfile
+		timeout         time.Duration
 	}{
-		{"nexus.runners.list", "runners_list", reads},
-		{"nexus.tools.call", "tool_call", calls},
-		{"nexus.tools.search", "tool_search", reads},
+		{"nexus.graph.wait", "wait", reads, time.Hour},
+		{"nexus.human.ask", "ask", asks, time.Hour},
+		{"nexus.runners.list", "runners_list", reads, time.Minute},
+		{"nexus.tools.call", "tool_call", calls, time.Minute},
+		{"nexus.tools.search", "tool_search", reads, time.Minute},
 	}
 	tools := catalog.Tools()
 	require.Len(t, tools, len(want))
@@ -34,7 +40,7 @@ func TestTheLiveCatalog(t *testing.T) {
 		require.Equal(t, want[i].canonical, tool.Canonical)
 		require.Equal(t, want[i].name, tool.Name)
 		require.Equal(t, want[i].effects, tool.EffectProfile)
-		require.Equal(t, time.Minute, tool.Timeout)
+		require.Equal(t, want[i].timeout, tool.Timeout)
 
 		found, ok := catalog.Find(tool.Canonical)
 		require.True(t, ok)
@@ -49,7 +55,7 @@ func TestTheLiveCatalog(t *testing.T) {
 
 func TestAReservedNameIsNoLiveTool(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"nexus.graph.delegate_task", "delegate_task", "nexus.skill.load", "skill", "ask", "memory_read", "bash", ""} {
+	for _, name := range []string{"nexus.graph.delegate_task", "delegate_task", "nexus.skill.load", "skill", "spawn", "memory_read", "bash", ""} {
 		_, ok := catalog.Find(name)
 		require.False(t, ok, name)
 		_, ok = catalog.ByName(name)
@@ -106,10 +112,26 @@ func TestBoundsOfInputsAreInTheSchemas(t *testing.T) {
 		{catalog.ToolsCall, `{"name":"a"}`, false},
 		{catalog.ToolsCall, `{"input":{}}`, false},
 		{catalog.ToolsCall, `{"name":"a","input":"{}"}`, false},
+		{catalog.HumanAsk, `{"prompt":"Which?"}`, true},
+		{catalog.HumanAsk, `{"prompt":"Which?","options":["a","b"],"multi":true}`, true},
+		{catalog.HumanAsk, `{"prompt":""}`, false},
+		{catalog.HumanAsk, `{"prompt":"` + strings.Repeat("x", toolpark.MaxPrompt+1) + `"}`, false},
+		{catalog.HumanAsk, `{"prompt":"Which?","options":[]}`, false},
+		{catalog.HumanAsk, `{"prompt":"Which?","options":["a","a"]}`, false},
+		{catalog.HumanAsk, `{"prompt":"Which?","options":["` + strings.Repeat("x", toolpark.MaxAskOption+1) + `"]}`, false},
+		{catalog.HumanAsk, `{"prompt":"Which?","options":[` + strings.TrimSuffix(numbered(toolpark.MaxAskOptions), ",") + `]}`, true},
+		{catalog.HumanAsk, `{"prompt":"Which?","options":[` + numbered(toolpark.MaxAskOptions) + `"more"]}`, false},
+		{catalog.HumanAsk, `{"prompt":"Which?","strict_options":true}`, false},
+		{catalog.HumanAsk, `{"options":["a"]}`, false},
+		{catalog.GraphWait, `{"task":"r1t0"}`, true},
+		{catalog.GraphWait, `{"task":""}`, false},
+		{catalog.GraphWait, `{"task":1}`, false},
+		{catalog.GraphWait, `{}`, false},
+		{catalog.GraphWait, `{"task":"r1t0","timeout_ms":5}`, false},
 		{catalog.RunnersList, `{}`, true},
 		{catalog.RunnersList, `{"kind":"runner"}`, false},
 	} {
-		t.Run(tc.tool+tc.input, func(t *testing.T) {
+		t.Run(tc.tool+strictjson.CutString(tc.input, 100), func(t *testing.T) {
 			t.Parallel()
 			tool, ok := catalog.Find(tc.tool)
 			require.True(t, ok)
@@ -187,4 +209,13 @@ func TestACatalogIsInCanonicalOrder(t *testing.T) {
 	tools := catalog.Tools()
 	slices.Reverse(tools)
 	require.Equal(t, catalog.Tools(), catalog.New(tools...).Tools())
+}
+
+// numbered is a list of n different texts, with a comma after each.
+func numbered(n int) string {
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, `"%d",`, i)
+	}
+	return list.String()
 }

@@ -6,8 +6,8 @@ import "strings"
 // is a tool behind it, so that no other tool can take it meanwhile.
 var wireNames = map[string]string{
 	"nexus.graph.delegate_task": "delegate_task",
-	"nexus.graph.wait":          "wait",
-	"nexus.human.ask":           "ask",
+	GraphWait:                   "wait",
+	HumanAsk:                    "ask",
 	"nexus.conversation.spawn":  "spawn",
 	"nexus.conversation.send":   "send",
 	"nexus.conversation.status": "status",

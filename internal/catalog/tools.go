@@ -62,6 +62,45 @@ var runnersList = Tool{
 	Parameters: jsontext.Value(`{"type":"object","properties":{},"additionalProperties":false}`),
 }
 
+var humanAsk = Tool{
+	Canonical: HumanAsk,
+	Name:      "ask",
+	EffectProfile: toolpark.EffectProfile{
+		Kind: toolpark.EffectWrite, EffectScope: toolpark.ScopeOpen,
+		Idempotency: toolpark.IdempotentBy, Reconciliation: toolpark.ReconcileLookup,
+	},
+	Timeout: toolpark.DefaultAskTimeout,
+	Template: `Ask a person a question and wait for the answer. ` +
+		`Use it when only a person can say: what they want when the task can be read in more than one way, ` +
+		`a fact that is written nowhere you can look, or which of several good ways to take. ` +
+		`Do not use it for what another tool can find out, nor to be allowed a call: calls that need approval are held for it by themselves. ` +
+		`Put one question at a time, and write it so that somebody who has seen nothing else can answer. ` +
+		`Offer options when the likely answers are few; the person may still answer in other words. ` +
+		`The answer may take long, and may never come: then this call says that it timed out, and you go on as well as you can. ` +
+		`For example, ask "Deploy to staging or to production?" with the options "staging" and "production".`,
+	Parameters: jsontext.Value(`{"type":"object","properties":{` +
+		`"prompt":{"type":"string","minLength":1,"maxLength":8192,"description":"The question, complete in itself."},` +
+		`"options":{"type":"array","minItems":1,"maxItems":50,"uniqueItems":true,"items":{"type":"string","minLength":1,"maxLength":256},` +
+		`"description":"Answers to choose from."},` +
+		`"multi":{"type":"boolean","default":false,"description":"Whether several options may be chosen. Only with options."}},` +
+		`"required":["prompt"],"additionalProperties":false}`),
+}
+
+var graphWait = Tool{
+	Canonical:     GraphWait,
+	Name:          "wait",
+	EffectProfile: reads,
+	Timeout:       toolpark.DefaultWaitTimeout,
+	Template: `Wait until another task of this run has ended, and learn how. ` +
+		`Give the key of the task, such as r2t0. The result says whether it completed, failed, was canceled or timed out; ` +
+		`what the task itself returned is not in it. A task that has ended already is answered at once. ` +
+		`Use it only for a task whose key you were told and whose end you need before you go on; ` +
+		`the results of the calls you make come back by themselves.`,
+	Parameters: jsontext.Value(`{"type":"object","properties":{` +
+		`"task":{"type":"string","minLength":1,"maxLength":256,"description":"The key of the task to wait for."}},` +
+		`"required":["task"],"additionalProperties":false}`),
+}
+
 // reads is the profile of a kernel tool that only looks at what was frozen with the work.
 var reads = toolpark.EffectProfile{
 	Kind: toolpark.EffectReadOnly, EffectScope: toolpark.ScopeClosed,

@@ -39,8 +39,8 @@ func (a *Account) BareRun() string {
 // KernelRun is BareRun with the runner's tools and the kernel's declared.
 func (a *Account) KernelRun(r Executor) string {
 	a.T.Helper()
-	return a.bareRun(fmt.Sprintf(`{"approval_mode":"bypass","kernel_tools":[%q,%q,%q],"runner_executor_public_ids":[%q]}`,
-		catalog.ToolsSearch, catalog.ToolsCall, catalog.RunnersList, r.ID), &r.ID)
+	return a.bareRun(fmt.Sprintf(`{"approval_mode":"bypass","kernel_tools":[%q,%q,%q,%q,%q],"runner_executor_public_ids":[%q]}`,
+		catalog.ToolsSearch, catalog.ToolsCall, catalog.RunnersList, catalog.HumanAsk, catalog.GraphWait, r.ID), &r.ID)
 }
 
 func (a *Account) bareRun(requested string, defaultRunner *uuid.UUID) string {
@@ -77,10 +77,16 @@ func (a *Account) task(run string, r Executor, key string) *Task {
 // Step authors one step at a runner through the door, due after timeout; 0 takes the announced one.
 func (a *Account) Step(run string, r Executor, name, input string, timeout time.Duration) *Task {
 	a.T.Helper()
-	made, err := a.Agent.AppendTasks(a.T.Context(), run, []agent.Step{{
+	return a.Append(run, r, agent.Step{
 		Name: name, Input: jsontext.Value(input), TimeoutMS: timeout.Milliseconds(),
 		Route: &agent.Route{Kind: "runner", Runner: r.ID.String()},
-	}}, "")
+	})
+}
+
+// Append authors one step of any kind through the door. The executor is who may claim it, if anybody.
+func (a *Account) Append(run string, r Executor, step agent.Step) *Task {
+	a.T.Helper()
+	made, err := a.Agent.AppendTasks(a.T.Context(), run, []agent.Step{step}, "")
 	require.NoError(a.T, err)
 	return a.task(run, r, made[0].Key)
 }
@@ -88,22 +94,27 @@ func (a *Account) Step(run string, r Executor, name, input string, timeout time.
 // Unstarted authors steps at a runner whose workflows nobody starts.
 func (a *Account) Unstarted(run string, r Executor, name string, timeout time.Duration, n int) []*Task {
 	a.T.Helper()
-	ctx, id := a.T.Context(), uuid.MustParse(run)
-	row, err := a.DB.Run(ctx, a.Member(), id)
-	require.NoError(a.T, err)
 	ms := timeout.Milliseconds()
-	steps := make([]park.ToolStep, n)
+	steps := make([]park.NewStep, n)
 	for i := range steps {
-		steps[i] = park.ToolStep{
+		steps[i].Tool = &park.ToolStep{
 			Name: name, Input: jsontext.Value(`{}`), TimeoutMS: &ms, Route: &park.StepRoute{Runner: &r.ID},
-			Key: fmt.Sprintf("u%d-%d", row.Appends+1, i),
 		}
 	}
-	_, _, err = a.Park.AppendSteps(ctx, a.Member(), row, steps, park.Idempotency{}, nil)
+	return a.UnstartedSteps(run, r, steps...)
+}
+
+// UnstartedSteps authors any steps whose workflows nobody starts. The executor is who may claim them, if anybody.
+func (a *Account) UnstartedSteps(run string, r Executor, steps ...park.NewStep) []*Task {
+	a.T.Helper()
+	ctx := a.T.Context()
+	row, err := a.DB.Run(ctx, a.Member(), uuid.MustParse(run))
 	require.NoError(a.T, err)
-	tasks := make([]*Task, n)
+	authored, _, err := a.Park.AppendSteps(ctx, a.Member(), row, steps, park.Idempotency{}, nil)
+	require.NoError(a.T, err)
+	tasks := make([]*Task, len(steps))
 	for i := range tasks {
-		tasks[i] = a.task(run, r, steps[i].Key)
+		tasks[i] = a.task(run, r, authored.Tasks[i].Key)
 	}
 	return tasks
 }
@@ -128,9 +139,14 @@ func (a *Account) UnstartedCalls(run string, r Executor, calls ...[2]string) []*
 }
 
 // Child is the task that a tool_call makes.
-func (t *Task) Child() *Task {
+func (t *Task) Child() *Task { return t.child("-call-1") }
+
+// Question is the task that a call of ask makes.
+func (t *Task) Question() *Task { return t.child("-ask-1") }
+
+func (t *Task) child(suffix string) *Task {
 	child := *t
-	child.Key += "-call-1"
+	child.Key += suffix
 	child.Ref.TaskKey = child.Key
 	return &child
 }

@@ -3,6 +3,7 @@ package park
 import (
 	"context"
 	"slices"
+	"uuid"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/approval"
@@ -74,15 +75,21 @@ func cross(t *postgres.NewTask, run *postgres.LockedRun, d approval.Decision) {
 	}
 }
 
-// listForPeople has what waits for a person listed by the application of the run's agent.
+// listForPeople has what waits for a person listed by the application of the run's agent. A question is addressed
+// to it, too: it may answer. The run of a human has none.
 func listForPeople(ctx context.Context, q postgres.Querier, run *postgres.Run, tasks []postgres.NewTask) error {
 	waits := slices.ContainsFunc(tasks, func(t postgres.NewTask) bool { return t.Status.AwaitsPerson() })
 	if !waits || run.AgentID == nil {
 		return nil
 	}
 	application, err := postgres.ApplicationOf(ctx, q, run.AccountID, *run.AgentID)
+	role := toolpark.AgentApplication
 	for i := range tasks {
-		tasks[i].Application = &application
+		t := &tasks[i]
+		t.Application = &application
+		if t.Kind == toolpark.KindAsk {
+			t.AddressedRole, t.AddressedTo = &role, []uuid.UUID{application}
+		}
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package park
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 	"uuid"
 
@@ -19,21 +18,44 @@ type Advanced struct {
 	Wake       time.Duration   // look again after this long
 	ClaimedBy  uuid.UUID       // who holds the claim; the zero UUID when nobody does
 	DeadlineAt time.Time       // to be shown; never compared with workflow time
-	Child      string          // the key of the task that a tool_call waits for; empty for none
+	Child      string          // the key of the task that a tool_call or an ask waits for; empty for none
 
 	// What is now due elsewhere. If it is lost, the recovery loop finds it.
-	Start *toolpark.Task // a child to start; nil for none
-	Nudge *toolpark.Task // a parent that was told of this settlement, or a child that is to end; nil for none
+	Start *toolpark.Task   // a child to start; nil for none
+	Nudge []*toolpark.Task // those that were told of this settlement, and a child that is to end
 }
+
+// errFamily breaks off a step that touches more tasks than it has locked: it begins again with all of them.
+var errFamily = errors.New("the step needs the locks of the task's whole family")
 
 // Advance is the one step of a task's workflow: it judges every staged input in order, looks at the
 // clock, works out a kernel tool's call, and stores what follows. Calling it again, or too often, changes
 // nothing. canceled says that the workflow itself was asked to cancel, from the Temporal Web UI or CLI:
 // that is one more input.
 func (p *Park) Advance(ctx context.Context, id toolpark.TaskID, generation int, canceled bool) (Advanced, error) {
-	step := advance{park: p, canceled: canceled}
+	step, err := p.advance(ctx, id, generation, canceled, nil)
+	if errors.Is(err, errFamily) {
+		step, err = p.advance(ctx, id, generation, canceled, postgres.Family{})
+	}
+	if err != nil {
+		return Advanced{}, err
+	}
+	if step.news != nil {
+		p.Hub.Publish(step.news()...)
+	}
+	return step.found, nil
+}
+
+// advance is Advance under the lock of the task, and of its parent if it has one; or, with a family to be read,
+// under the locks of the whole family. Tasks are locked in the order of their keys, whatever the step comes to:
+// nothing that sorts before the last lock is locked later.
+func (p *Park) advance(ctx context.Context, id toolpark.TaskID, generation int, canceled bool, family postgres.Family) (*advance, error) {
+	step := &advance{park: p, canceled: canceled, family: family}
 	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
-		if strings.Contains(id.Key, childMark) {
+		switch {
+		case family != nil:
+			postgres.LockFamily(tx, id, family)
+		case mayHaveParent(id.Key):
 			postgres.LockParent(tx, id, &step.parent)
 		}
 		task, err := postgres.LockTask(ctx, tx, id)
@@ -49,15 +71,12 @@ func (p *Park) Advance(ctx context.Context, id toolpark.TaskID, generation int, 
 			return nil
 		}
 		step.task = task
+		if family != nil {
+			step.parent = family.Parent(&task.Task)
+		}
 		return step.take(ctx, tx)
 	})
-	if err != nil {
-		return Advanced{}, err
-	}
-	if step.news != nil {
-		p.Hub.Publish(step.news()...)
-	}
-	return step.found, nil
+	return step, err
 }
 
 // advance is one step under the locks of a task and of its parent, if it has one.
@@ -65,7 +84,8 @@ type advance struct {
 	park     *Park
 	canceled bool
 	task     *postgres.LockedTask
-	parent   *toolpark.Task // nil unless a tool_call made the task
+	parent   *toolpark.Task  // nil unless a kernel tool's call made the task
+	family   postgres.Family // nil: it is not locked
 	found    Advanced
 	news     func() []notify.Message // made of what the commit tells
 
@@ -78,8 +98,16 @@ func (a *advance) take(ctx context.Context, tx *postgres.Tx) error {
 	if a.canceled && a.task.CancelRequestedAt == nil {
 		stageOwnCancel(tx, a.task)
 	}
-	hearing := &hearing{ctx: ctx, park: a.park, tx: tx}
-	step := Judge(&a.task.Task, a.task.Now, a.task.Inputs, hearing.evidence())
+	inputs := a.task.Inputs
+	target, err := a.target()
+	if err != nil {
+		return err
+	}
+	if target != nil && target.Status.Settled() {
+		inputs = withSettlement(inputs, a.task, target)
+	}
+	hearing := &hearing{ctx: ctx, park: a.park, tx: tx, target: target}
+	step := Judge(&a.task.Task, a.task.Now, inputs, hearing.evidence())
 	if hearing.failed != nil {
 		return hearing.failed
 	}
@@ -90,7 +118,12 @@ func (a *advance) take(ctx context.Context, tx *postgres.Tx) error {
 	if step.Outcome != nil {
 		return a.settle(ctx, tx, step.Outcome, step.Verdicts)
 	}
-	if a.task.Status == toolpark.Running && !waitsForChild(&a.task.Task) {
+	switch {
+	case a.task.WaitsFor != nil:
+		if o := a.watch(tx, target); o != nil {
+			return a.settle(ctx, tx, o, step.Verdicts)
+		}
+	case a.task.Status == toolpark.Running && !waitsForChild(&a.task.Task):
 		e, err := a.park.evaluate(ctx, tx, a.task)
 		if err != nil {
 			return err
@@ -119,14 +152,19 @@ func (a *advance) sleep(tx *postgres.Tx, step Step) error {
 	return postgres.Sleep(tx, a.task, step.Verdicts, a.task.ClaimedBy != nil)
 }
 
-// settle ends the task, tells the parent that waits for it, and ends the child that it waits for.
+// settle ends the task, tells the parent and the tasks that wait for it, and ends the child that it waits for.
 func (a *advance) settle(ctx context.Context, tx *postgres.Tx, o *postgres.Outcome, verdicts []postgres.Verdict) error {
+	if a.task.Watched && a.family == nil {
+		return errFamily
+	}
 	if waitsForChild(&a.task.Task) && o.By != toolpark.ByKernel {
 		child, err := cancelChild(ctx, tx, a.task)
 		if err != nil {
 			return err
 		}
-		a.found.Nudge = child
+		if child != nil {
+			a.found.Nudge = append(a.found.Nudge, child)
+		}
 	}
 	settled, err := postgres.Settle(tx, a.task, o, verdicts)
 	if err != nil {
@@ -134,14 +172,17 @@ func (a *advance) settle(ctx context.Context, tx *postgres.Tx, o *postgres.Outco
 	}
 	if a.parent != nil && !a.parent.Status.Settled() {
 		postgres.TellParent(tx, a.task)
-		a.found.Nudge = a.parent
+		a.found.Nudge = append(a.found.Nudge, a.parent)
 	}
+	waiters := a.family.Waiters(&a.task.Task)
+	postgres.WakeWaiters(tx, waiters)
+	a.found.Nudge = append(a.found.Nudge, waiters...)
 	a.found.Over, a.found.Status = true, o.Status
 	a.news = func() []notify.Message { return news(a.task, o, settled) }
 	return nil
 }
 
-// cancelChild stages the end of the child that a settling tool_call waits for; nil when it has settled.
+// cancelChild stages the end of the child that a settling call waits for; nil when it has settled.
 func cancelChild(ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask) (*toolpark.Task, error) {
 	id := task.ID()
 	id.Key = childKey(&task.Task)

@@ -12,17 +12,36 @@ import (
 	"github.com/toolpark/toolpark/internal/postgres"
 )
 
-// ToolStep is one call that a client authors itself.
+// NewStep is one task that a client authors itself. It has one verb.
+type NewStep struct {
+	Key  string // unique in the run; empty: minted
+	Tool *ToolStep
+	Ask  *AskStep
+	Wait *WaitStep
+
+	// Refusal is why the step cannot be read, if it cannot: then no other field counts. It waits here, so
+	// that refusals of every kind are told together, in the order of the steps.
+	Refusal *toolpark.Error
+}
+
+// ToolStep calls a served tool.
 type ToolStep struct {
 	Name      string // the served execution name
 	Input     jsontext.Value
 	Route     *StepRoute // nil: the agent's own application, else the provider pool
 	TimeoutMS *int64
-	Key       string // unique in the run; empty: minted
+}
 
-	// Refusal is why the step cannot be read, if it cannot: then no other field counts. It waits here, so
-	// that refusals of every kind are told together, in the order of the steps.
-	Refusal *toolpark.Error
+// AskStep asks a person.
+type AskStep struct {
+	Question  jsontext.Value // as ReadQuestion takes it
+	TimeoutMS *int64
+}
+
+// WaitStep waits until another task of the run has settled.
+type WaitStep struct {
+	Task      string // the key of a task of the run, or of an earlier step
+	TimeoutMS *int64
 }
 
 // StepRoute sends a step to a runner.
@@ -37,17 +56,30 @@ type StepRefusal struct {
 	Message string        `json:"message"`
 }
 
+// verb is what a step is called in requests and in minted keys.
+func (s *NewStep) verb() string {
+	switch {
+	case s.Ask != nil:
+		return "ask"
+	case s.Wait != nil:
+		return "wait"
+	}
+	return "tool"
+}
+
 // refused makes the one error of refused steps: its code is the first bad step's own.
 func refused(refusals []StepRefusal) error {
 	first := refusals[0]
 	return toolpark.Errorf(first.Code, "%s", first.Message).At(first.Path).With("steps", refusals)
 }
 
-// AppendSteps writes authored tool steps: all of them or none. Each is parked for its addressee.
+// AppendSteps writes authored steps: all of them or none. A tool step is parked for its addressee, an ask for a
+// person, and the kernel looks after a wait.
 //
 // Refusals by step: its own Refusal, reserved_tool_name, runner_target_required, runner_not_eligible, tool_not_served,
-// approval_denied, duplicate_task_key; and those of AuthorRound for the run.
-func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres.Run, steps []ToolStep, idem Idempotency, reply Reply) (*Authored, *postgres.Replay, error) {
+// approval_denied, validation_failed (a wait for a task that there is not), duplicate_task_key; and those of
+// AuthorRound for the run.
+func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres.Run, steps []NewStep, idem Idempotency, reply Reply) (*Authored, *postgres.Replay, error) {
 	var addresses postgres.Addresses
 	routes, names := targets(run, steps)
 	find := postgres.FindAddresses(run, routes, names, &addresses)
@@ -62,16 +94,17 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 		}
 		var refusals []StepRefusal
 		for i := range steps {
-			key := steps[i].Key
+			step := &steps[i]
+			key := step.Key
 			if key == "" {
-				key = fmt.Sprintf("s%d-tool-%d", a.run.Appends+1, i)
+				key = fmt.Sprintf("s%d-%s-%d", a.run.Appends+1, step.verb(), i)
 			}
-			t, refusal := authored(run, &steps[i], key, i, &addresses)
+			t, refusal := authored(run, step, taken, &addresses)
 			if refusal == nil {
 				refusal = crossAuthored(&t, a.run, decisions[i])
 			}
 			if refusal == nil && taken[key] {
-				refusal = toolpark.Errorf(toolpark.CodeDuplicateTaskKey, "The run has a task %s.", key).At("/tool/key")
+				refusal = toolpark.Errorf(toolpark.CodeDuplicateTaskKey, "The run has a task %s.", key).At("/" + step.verb() + "/key")
 			}
 			taken[key] = true
 			if refusal != nil {
@@ -79,6 +112,7 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 				path := fmt.Sprintf("/steps/%d%s", i, at)
 				refusals = append(refusals, StepRefusal{Code: refusal.Code, Path: path, Message: refusal.Message})
 			}
+			t.Key, t.Position = key, i
 			a.Tasks = append(a.Tasks, t)
 		}
 		if refusals != nil {
@@ -88,9 +122,9 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 	}, find)
 }
 
-// decideSteps lets a client's steps cross the stage of approval, before any lock is taken. A run that has not been
+// decideSteps lets a client's calls cross the stage of approval, before any lock is taken. A run that has not been
 // accepted has nothing to decide by, and takes no steps.
-func (p *Park) decideSteps(ctx context.Context, run *postgres.Run, steps []ToolStep) ([]approval.Decision, error) {
+func (p *Park) decideSteps(ctx context.Context, run *postgres.Run, steps []NewStep) ([]approval.Decision, error) {
 	decisions := make([]approval.Decision, len(steps))
 	if run.ContextHash == nil {
 		return decisions, nil
@@ -100,8 +134,8 @@ func (p *Park) decideSteps(ctx context.Context, run *postgres.Run, steps []ToolS
 		return nil, err
 	}
 	for i := range steps {
-		if steps[i].Refusal == nil {
-			decisions[i] = policy.Decide(approvalCall(steps[i].Name, toolpark.OriginAuthor, nil, nil, steps[i].Input))
+		if tool := steps[i].Tool; tool != nil && steps[i].Refusal == nil {
+			decisions[i] = policy.Decide(approvalCall(tool.Name, toolpark.OriginAuthor, nil, nil, tool.Input))
 		}
 	}
 	return decisions, nil
@@ -116,16 +150,17 @@ func crossAuthored(t *postgres.NewTask, run *postgres.LockedRun, d approval.Deci
 	return nil
 }
 
-func targets(run *postgres.Run, steps []ToolStep) (routes []postgres.Route, names []string) {
+func targets(run *postgres.Run, steps []NewStep) (routes []postgres.Route, names []string) {
 	names = []string{}
 	for i := range steps {
-		if steps[i].Refusal != nil {
+		tool := steps[i].Tool
+		if tool == nil || steps[i].Refusal != nil {
 			continue
 		}
-		if steps[i].Route == nil {
-			names = append(names, steps[i].Name)
-		} else if runner := steps[i].Route.target(run); runner != nil {
-			routes = append(routes, postgres.Route{ExecutorID: *runner, Name: steps[i].Name})
+		if tool.Route == nil {
+			names = append(names, tool.Name)
+		} else if runner := tool.Route.target(run); runner != nil {
+			routes = append(routes, postgres.Route{ExecutorID: *runner, Name: tool.Name})
 		}
 	}
 	return routes, names
@@ -138,24 +173,40 @@ func (r *StepRoute) target(run *postgres.Run) *uuid.UUID {
 	return run.DefaultRunnerID
 }
 
-func keysOf(steps []ToolStep) []string {
+// keysOf are the keys that steps bring, and those of the tasks that they wait for.
+func keysOf(steps []NewStep) []string {
 	var keys []string
 	for i := range steps {
 		if steps[i].Key != "" {
 			keys = append(keys, steps[i].Key)
 		}
+		if steps[i].Wait != nil {
+			keys = append(keys, steps[i].Wait.Task)
+		}
 	}
 	return keys
 }
 
-func authored(run *postgres.Run, step *ToolStep, key string, position int, addresses *postgres.Addresses) (postgres.NewTask, *toolpark.Error) {
-	t := postgres.NewTask{
-		Key: key, Position: position, Kind: toolpark.KindTool, Origin: toolpark.OriginAuthor,
-		ToolName: &step.Name, Input: step.Input,
+// authored is a step as its task begins. taken are the keys of tasks of the run that the steps name, and of the
+// steps before it.
+func authored(run *postgres.Run, step *NewStep, taken map[string]bool, addresses *postgres.Addresses) (postgres.NewTask, *toolpark.Error) {
+	switch {
+	case step.Refusal != nil:
+		return postgres.NewTask{}, step.Refusal
+	case step.Ask != nil:
+		return question(toolpark.OriginAuthor, step.Ask.Question, step.Ask.TimeoutMS), nil
+	case step.Wait != nil:
+		if !taken[step.Wait.Task] {
+			return postgres.NewTask{}, toolpark.Errorf(toolpark.CodeValidationFailed,
+				"The run has no task %s, and no earlier step makes it.", step.Wait.Task).At("/wait/task")
+		}
+		return waiting(step.Wait.Task, step.Wait.TimeoutMS), nil
 	}
-	if step.Refusal != nil {
-		return t, step.Refusal
-	}
+	return authoredTool(run, step.Tool, addresses)
+}
+
+func authoredTool(run *postgres.Run, step *ToolStep, addresses *postgres.Addresses) (postgres.NewTask, *toolpark.Error) {
+	t := postgres.NewTask{Kind: toolpark.KindTool, Origin: toolpark.OriginAuthor, ToolName: &step.Name, Input: step.Input}
 	if catalog.Reserved(step.Name) {
 		return t, toolpark.Errorf(toolpark.CodeReservedToolName,
 			"%s is a kernel tool: only a model's own call reaches it.", step.Name).At("/tool/name")

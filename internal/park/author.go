@@ -47,7 +47,7 @@ func (a *Authored) Live() []*toolpark.Task {
 func startable(run *postgres.LockedRun, t *postgres.NewTask) *toolpark.Task {
 	task := &toolpark.Task{
 		AccountID: run.AccountID, RunID: run.ID, Key: t.Key, Generation: 1, Status: t.Status, ToolName: t.ToolName,
-		Kind: t.Kind, KernelTool: t.KernelTool, TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
+		Kind: t.Kind, WaitsFor: t.WaitsFor, KernelTool: t.KernelTool, TargetName: t.TargetName, AddressedTo: t.AddressedTo, TimeoutMS: t.TimeoutMS,
 		BeganAt: run.Now,
 	}
 	deadline := run.Now.Add(t.Clock())
@@ -173,6 +173,10 @@ func runInKernel(t *postgres.NewTask, tool *declaration.Tool) {
 		return
 	}
 	target, ms := kernelTarget, entry.Timeout.Milliseconds()
+	if entry.Canonical == catalog.GraphWait {
+		target = waitedFor(t.Input)
+		t.WaitsFor = &target
+	}
 	t.Status, t.TargetName, t.TimeoutMS = toolpark.Running, &target, &ms
 	t.EffectProfile, t.KernelTool = &entry.EffectProfile, &entry.Canonical
 }

@@ -20,8 +20,12 @@ type Staged struct {
 
 // StageCommit stages an executor's report for the task's workflow to judge. What cannot settle the
 // task is refused and changes nothing: address, token, grammar, links, in this order. A task that has
-// settled answers from its row, and the error carries it as detail "task".
+// settled answers from its row, and the error carries it as detail "task". Without a token it is the answer of the
+// addressed application to an ask.
 func (p *Park) StageCommit(ctx context.Context, e toolpark.Executor, id toolpark.TaskID, token string, fields envelope.Fields) (*Staged, error) {
+	if token == "" {
+		return p.stageCommittedAnswer(ctx, e, id, fields)
+	}
 	// What needs no row is worked out before the lock. A refused report was never staged, so it equals none.
 	asks, refusal := stageable(fields)
 	var body, bodyHash []byte
@@ -131,11 +135,12 @@ func (p *Park) StageCancel(ctx context.Context, m toolpark.Member, id toolpark.T
 	return staged, err
 }
 
-// StageTermination records that a task's workflow was terminated by hand.
-func (p *Park) StageTermination(ctx context.Context, id toolpark.TaskID) error {
+// StageTermination records that the workflow of a generation of a task was terminated by hand. It says nothing of
+// a later generation.
+func (p *Park) StageTermination(ctx context.Context, of toolpark.GenerationID) error {
 	return p.DB.Tx(ctx, func(tx *postgres.Tx) error {
-		task, err := postgres.LockTask(ctx, tx, id)
-		if err != nil || task.Status.Settled() {
+		task, err := postgres.LockTask(ctx, tx, of.TaskID)
+		if err != nil || task.Status.Settled() || task.Generation != of.Generation {
 			return err
 		}
 		for _, in := range task.Inputs {

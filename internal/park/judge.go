@@ -9,7 +9,7 @@ import (
 	"github.com/toolpark/toolpark/internal/postgres"
 )
 
-// Step is what one look at a task decided: a verdict for every input that was staged, and either
+// Step is what one look at a task decided: a verdict for every input that somebody staged, and either
 // the outcome that settles the task or how long to sleep.
 type Step struct {
 	Verdicts []postgres.Verdict
@@ -28,8 +28,8 @@ const noDeadline = 24 * time.Hour
 
 // Evidence is what Judge must be told of the world, and asks for when it needs it.
 type Evidence struct {
-	// Report judges an input that brings an outcome, an executor's commit, an answer to an ask or a child's
-	// settlement: an outcome, or a refusal that leaves the park standing.
+	// Report judges an input that brings an outcome, an executor's commit, an answer to an ask, or the settlement of
+	// a child or of the task that is waited for: an outcome, or a refusal that leaves the park standing.
 	Report func(task *toolpark.Task, in toolpark.Input) (postgres.Outcome, *toolpark.Error)
 
 	// Dispatchable tells who may still take a call that is approved now, or why nobody may.
@@ -69,7 +69,11 @@ type judgement struct {
 
 func (j *judgement) settle(o postgres.Outcome) { j.step.Outcome = &o }
 
+// verdict answers an input. A settlement that is waited for was staged by nobody and has no answer.
 func (j *judgement) verdict(in toolpark.Input, code toolpark.Code, message string) {
+	if in.Kind == toolpark.InputTarget {
+		return
+	}
 	j.step.Verdicts = append(j.step.Verdicts, postgres.Verdict{Seq: in.Seq, Code: code, Message: message})
 }
 
@@ -93,7 +97,7 @@ func (j *judgement) input(in toolpark.Input) {
 		}
 		j.decide(in)
 		return
-	case toolpark.InputCommit, toolpark.InputChild, toolpark.InputResolution:
+	case toolpark.InputCommit, toolpark.InputChild, toolpark.InputResolution, toolpark.InputTarget:
 		outcome, refusal := j.evidence.Report(j.task, in)
 		if refusal != nil {
 			j.verdict(in, refusal.Code, refusal.Message)

@@ -69,6 +69,9 @@ func TestJudge(t *testing.T) {
 	terminated := func(d time.Duration) toolpark.Input {
 		return toolpark.Input{Kind: toolpark.InputTerminated, StagedAt: at(d), Generation: 2}
 	}
+	settlement := func(d time.Duration) toolpark.Input { // of the task that is waited for
+		return toolpark.Input{Kind: toolpark.InputTarget, StagedAt: at(d), Body: []byte("ok"), Generation: 2}
+	}
 	earlier := func(in toolpark.Input) toolpark.Input {
 		in.Generation = 1
 		return in
@@ -155,6 +158,19 @@ func TestJudge(t *testing.T) {
 		},
 
 		{
+			name: "the end of what is waited for has no verdict", now: -second, inputs: []toolpark.Input{settlement(-second)},
+			status: toolpark.Completed, by: toolpark.ByCommit,
+		},
+		{
+			name: "in time, judged late", now: time.Hour, inputs: []toolpark.Input{settlement(-time.Nanosecond)},
+			status: toolpark.Completed, by: toolpark.ByCommit,
+		},
+		{
+			name: "too late", now: second, inputs: []toolpark.Input{settlement(0)},
+			status: toolpark.Uncertain, by: toolpark.ByExpiry, errorKey: toolpark.ErrToolUncertain,
+		},
+
+		{
 			name: "what an earlier generation was sent changes nothing", now: -second,
 			inputs:   []toolpark.Input{earlier(commit(-second, "ok")), earlier(cancel(-second)), earlier(terminated(-second))},
 			verdicts: []toolpark.Code{toolpark.CodeStaleClaim, toolpark.CodeStaleClaim, toolpark.CodeStaleClaim},
@@ -168,7 +184,7 @@ func TestJudge(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			for i := range test.inputs {
-				test.inputs[i].Seq = i + 1
+				test.inputs[i].Seq = i + 1 // that of a settlement that is waited for stands for none
 			}
 			step := park.Judge(parked(), at(test.now), test.inputs, evidence)
 			var codes []toolpark.Code

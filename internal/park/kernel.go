@@ -6,6 +6,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"strings"
 	"uuid"
 
 	"github.com/toolpark/toolpark"
@@ -22,18 +23,28 @@ type evaluation struct {
 	listed  []uuid.UUID    // the executors whose inbox lists it
 }
 
-// waitsForChild tells whether a task is a tool_call whose child has been made: it has no clock of its own
-// while the child lives.
+// childMarks are what is in the keys of the tasks that calls of kernel tools make, by the tool, and perhaps in others.
+var childMarks = map[string]string{catalog.ToolsCall: "-call-", catalog.HumanAsk: "-ask-"}
+
+// waitsForChild tells whether a task is a call whose child has been made: it has no clock of its own while the
+// child lives.
 func waitsForChild(task *toolpark.Task) bool {
-	return task.KernelTool != nil && *task.KernelTool == catalog.ToolsCall && task.DeadlineAt == nil
+	return task.KernelTool != nil && childMarks[*task.KernelTool] != "" && task.DeadlineAt == nil
 }
 
-// childMark is in the key of every task that a tool_call made, and perhaps in others.
-const childMark = "-call-"
-
-// childKey names the task that a tool_call makes.
+// childKey names the task that a call makes.
 func childKey(task *toolpark.Task) string {
-	return fmt.Sprintf("%s%s%d", task.Key, childMark, task.Generation)
+	return fmt.Sprintf("%s%s%d", task.Key, childMarks[*task.KernelTool], task.Generation)
+}
+
+// mayHaveParent tells whether a key is of the form of those of children.
+func mayHaveParent(key string) bool {
+	for _, mark := range childMarks {
+		if strings.Contains(key, mark) {
+			return true
+		}
+	}
+	return false
 }
 
 // evaluate works out a call of a kernel tool over what its round may call. It reads and writes in the
@@ -51,6 +62,8 @@ func (p *Park) evaluate(ctx context.Context, tx *postgres.Tx, task *postgres.Loc
 		return answered(list), err
 	case catalog.ToolsCall:
 		return p.callTool(ctx, tx, task, frozen, asked.Input)
+	case catalog.HumanAsk:
+		return askPerson(ctx, tx, task, asked.Input)
 	}
 	return evaluation{outcome: failed(toolpark.ErrToolNotServed, *task.KernelTool)}, nil // authored by a version that had it
 }
@@ -145,6 +158,37 @@ func (p *Park) callTool(
 	child := born(in.Name, &admitted[0], &addresses)
 	cross(&child, run, decisions[0])
 	return makeChild(ctx, tx, task, run, child)
+}
+
+// personTarget is what an operator reads of whom a question is for.
+const personTarget = "a person"
+
+// askPerson makes the one child of an ask: the question itself, which lists, and whose outcome becomes the call's own.
+func askPerson(ctx context.Context, tx *postgres.Tx, task *postgres.LockedTask, input jsontext.Value) (evaluation, error) {
+	if _, refusal := ReadQuestion(input); refusal != nil { // what the schema cannot say
+		at, _ := refusal.Details["pointer"].(string)
+		return evaluation{outcome: failed(toolpark.ErrInvalidToolInput, at+": "+refusal.Message)}, nil
+	}
+	run, err := postgres.LockRun(ctx, tx, task.AccountID, task.RunID)
+	if err != nil {
+		return evaluation{}, err
+	}
+	if run.StopForced { // as for the child of a tool_call
+		return evaluation{outcome: new(canceled())}, nil
+	}
+	return makeChild(ctx, tx, task, run, question(toolpark.OriginKernel, input, nil))
+}
+
+// question is an ask as it begins: parked for a person.
+func question(origin toolpark.Origin, input jsontext.Value, timeoutMS *int64) postgres.NewTask {
+	target := personTarget
+	if timeoutMS == nil {
+		ms := toolpark.DefaultAskTimeout.Milliseconds()
+		timeoutMS = &ms
+	}
+	return postgres.NewTask{
+		Kind: toolpark.KindAsk, Origin: origin, Status: toolpark.AwaitingInput, TargetName: &target, Input: input, TimeoutMS: timeoutMS,
+	}
 }
 
 // makeChild writes the one task that a kernel tool's call makes and waits for from now on. One that failed at birth

@@ -62,7 +62,7 @@ func LockParent(tx *Tx, id toolpark.TaskID, parent **toolpark.Task) {
 func TellParent(tx *Tx, child *LockedTask) {
 	id := child.ID()
 	const waiting = `account_id = $1 AND run_id = $2 AND key = $3 AND settled_at IS NULL
-		AND key || '-call-' || generation = $4::text`
+		AND $4::text IN (key || '-call-' || generation, key || '-ask-' || generation)`
 	tx.Later().Queue(`
 		INSERT INTO task_inputs (account_id, run_id, task_key, seq, generation, kind, staged_at)
 		SELECT account_id, run_id, key, next_input, generation, 'child', clock_timestamp()

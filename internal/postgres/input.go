@@ -41,15 +41,15 @@ func Stage(tx *Tx, task *LockedTask, in NewInput) int {
 	return task.NextInput
 }
 
-// StagedReport is a report that was staged under a claim before: its verdict once it was judged.
+// StagedReport is a report, or an answer to an ask, that was staged before: its verdict once it was judged.
 type StagedReport struct {
 	Seq     int
 	Verdict *Verdict // nil until it is judged
 }
 
-// Reports is what was reported before under one claim.
+// Reports is what was reported before under one claim, or answered before to one ask.
 type Reports struct {
-	Count int           // all reports of the claim
+	Count int           // all of them
 	Equal *StagedReport // the one with an equal body: equal bodies are one input
 }
 
@@ -57,42 +57,64 @@ type Reports struct {
 func FindReports(id toolpark.TaskID, tokenHash, bodyHash []byte, found *Reports) Read {
 	return func(batch *pgx.Batch) {
 		batch.Queue(`
-			SELECT count(*), min(seq) FILTER (WHERE body_hash = $5),
-				(array_agg(verdict::text ORDER BY seq) FILTER (WHERE body_hash = $5))[1]
+			SELECT `+reportsFound+`
 			FROM task_inputs
-			WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND kind = 'commit' AND token_hash = $4`,
-			id.Account, id.Run, id.Key, tokenHash, bodyHash).QueryRow(func(row pgx.Row) error {
-			var (
-				seq     *int
-				verdict []byte
-			)
-			if err := row.Scan(&found.Count, &seq, &verdict); err != nil || seq == nil {
-				return err
-			}
-			found.Equal = &StagedReport{Seq: *seq}
-			if verdict == nil {
-				return nil
-			}
-			found.Equal.Verdict = new(Verdict)
-			return json.Unmarshal(verdict, found.Equal.Verdict)
-		})
+			WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND kind = 'commit' AND token_hash = $5`,
+			id.Account, id.Run, id.Key, bodyHash, tokenHash).QueryRow(found.scan)
 	}
 }
 
-// Verdict reads what became of a staged input, nil until it is judged, and the task as it is then.
+// FindAnswers reads the answers that were staged for the current generation of an ask into found.
+func FindAnswers(id toolpark.TaskID, bodyHash []byte, found *Reports) Read {
+	return func(batch *pgx.Batch) {
+		batch.Queue(`
+			SELECT `+reportsFound+`
+			FROM task_inputs i
+			JOIN tasks t ON t.run_id = i.run_id AND t.key = i.task_key AND t.generation = i.generation
+			WHERE i.account_id = $1 AND i.run_id = $2 AND i.task_key = $3 AND i.kind = 'resolution'`,
+			id.Account, id.Run, id.Key, bodyHash).QueryRow(found.scan)
+	}
+}
+
+// reportsFound counts reports, and finds the first with the body $4.
+const reportsFound = `count(*), min(seq) FILTER (WHERE body_hash = $4),
+	(array_agg(verdict::text ORDER BY seq) FILTER (WHERE body_hash = $4))[1]`
+
+func (r *Reports) scan(row pgx.Row) error {
+	var (
+		seq     *int
+		verdict []byte
+	)
+	if err := row.Scan(&r.Count, &seq, &verdict); err != nil || seq == nil {
+		return err
+	}
+	r.Equal = &StagedReport{Seq: *seq}
+	if verdict == nil {
+		return nil
+	}
+	r.Equal.Verdict = new(Verdict)
+	return json.Unmarshal(verdict, r.Equal.Verdict)
+}
+
+// Verdict reads what became of a staged input, nil until it is judged, and the generation of the task that it was
+// staged for, as it is then.
 func (db *DB) Verdict(ctx context.Context, id toolpark.TaskID, seq int) (*Verdict, *TaskDetail, error) {
 	var (
-		raw  []byte
-		task *TaskDetail
+		raw        []byte
+		generation int
+		task       *TaskDetail
 	)
 	batch := &pgx.Batch{}
 	batch.Queue(`
-		SELECT verdict FROM task_inputs WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND seq = $4`,
-		id.Account, id.Run, id.Key, seq).QueryRow(func(row pgx.Row) error { return row.Scan(&raw) })
+		SELECT verdict, generation FROM task_inputs WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND seq = $4`,
+		id.Account, id.Run, id.Key, seq).QueryRow(func(row pgx.Row) error { return row.Scan(&raw, &generation) })
 	readTask(id, &task)(batch)
 	err := db.Pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, NotFound("task")
+	}
+	if err == nil && task.Generation != generation { // it was retried meanwhile, which is rare
+		task, err = db.GenerationDetail(ctx, id, generation)
 	}
 	if err != nil || raw == nil {
 		return nil, task, mapError(err, "read a verdict of task %s", id)

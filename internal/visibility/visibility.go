@@ -22,7 +22,7 @@ import (
 // The search attributes of every park.
 var (
 	Account  = temporal.NewSearchAttributeKeyKeyword("ToolparkAccount")  // the tenant's id
-	Tool     = temporal.NewSearchAttributeKeyKeyword("ToolparkTool")     // the name of the called tool
+	Tool     = temporal.NewSearchAttributeKeyKeyword("ToolparkTool")     // the name of the called tool, or ask or wait
 	Executor = temporal.NewSearchAttributeKeyKeyword("ToolparkExecutor") // who is addressed, or who claimed it
 	State    = temporal.NewSearchAttributeKeyKeyword("ToolparkState")    // the task's status, or "claimed"
 	Deadline = temporal.NewSearchAttributeKeyTime("ToolparkDeadline")    // when the park ends by itself

@@ -160,6 +160,40 @@ func TestAppendTasks(t *testing.T) {
 	require.Equal(t, toolpark.Dispatched, tasks[0].Status)
 	_, body := w.last()
 	require.Equal(t, `{"steps":[{"tool":{"name":"bash","input":{"command":"ls"},"route":{"kind":"runner"},"key":"a"}}]}`, body)
+
+	_, err = c.AppendTasks(t.Context(), "r1", []agent.Step{
+		{Name: "bash", Input: jsontext.Value(`{"n":1.0,"s":"\u003c"}`), TimeoutMS: 5},
+		{Ask: &agent.Question{Prompt: "Which?", Options: []string{"a", "b"}, Multi: true, Strict: true}, Key: "q"},
+		{WaitFor: "q", TimeoutMS: 7},
+	}, "")
+	require.NoError(t, err)
+	_, body = w.last()
+	require.Equal(t, `{"steps":[{"tool":{"name":"bash","input":{"n":1.0,"s":"\u003c"},"timeout_ms":5}},`+
+		`{"ask":{"prompt":"Which?","options":["a","b"],"multi":true,"strict_options":true,"key":"q"}},`+
+		`{"wait":{"task":"q","timeout_ms":7}}]}`, body)
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	c, w := answer(t, 202, nil, `{"resolution":{"status":"pending"}}`)
+	task, err := c.Resolve(t.Context(), "r1", "q", agent.Answer{Text: "a", StructuredContent: jsontext.Value(`["a"]`)})
+	require.NoError(t, err)
+	require.Nil(t, task, "nobody judged it in time")
+	_, body := w.last()
+	require.Equal(t, `{"content":"a","structured_content":["a"]}`, body)
+	_, err = c.Resolve(t.Context(), "r1", "q", agent.Answer{Failed: true})
+	require.NoError(t, err)
+	_, body = w.last()
+	require.Equal(t, `{"outcome":"failed"}`, body)
+}
+
+func TestAsks(t *testing.T) {
+	t.Parallel()
+	c, _ := answer(t, 200, nil, `{"asks":[{"kind":"ask","task_key":"q","tool_name":null,"prompt":"Which?","options":["a"],"multi":false,
+		"strict_options":true}],"pagination":{"next_after":null}}`)
+	asks, err := c.Asks(t.Context(), agent.WaitingFilter{})
+	require.NoError(t, err)
+	require.Equal(t, agent.Question{Prompt: "Which?", Options: []string{"a"}, Strict: true}, asks[0].Question)
 }
 
 func TestExecutorsFollowPages(t *testing.T) {

@@ -28,10 +28,10 @@ type Waiting struct {
 	Run            string                  `json:"run_public_id"`
 	TaskKey        string                  `json:"task_key"`
 	Generation     int                     `json:"generation"`
-	Redelivery     bool                    `json:"redelivery"` // an earlier generation was handed out before
+	Redelivery     bool                    `json:"redelivery"` // an earlier generation may have had an effect
 	ToolName       string                  `json:"tool_name"`  // "" for a question
 	ToolAlias      string                  `json:"tool_alias"`
-	ToolInput      jsontext.Value          `json:"tool_input"`
+	ToolInput      jsontext.Value          `json:"tool_input"`   // nil for a question
 	InputDigest    string                  `json:"input_digest"` // name it in a decision to be sure what is decided
 	TargetName     string                  `json:"target_name"`  // whom the call would go to
 	EffectProfile  *toolpark.EffectProfile `json:"effect_profile"`
@@ -40,6 +40,8 @@ type Waiting struct {
 	StartedAt      time.Time               `json:"started_at"`
 	DeadlineAt     time.Time               `json:"deadline_at"`
 	IdempotencyKey string                  `json:"idempotency_key"`
+
+	Question // zero for a call
 }
 
 // Requester is the member that made a run.
