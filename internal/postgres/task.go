@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolpark/toolpark"
-	"github.com/toolpark/toolpark/internal/catalog"
 )
 
 // wakeGrace is how long a task's workflow has to act by itself before the recovery loop nudges it.
@@ -107,7 +106,7 @@ var taskDetails = detailsOf("tasks")
 func detailsOf(rows string) string {
 	return `
 	SELECT ` + taskColumns + `, p.input, p.original_input,
-		CASE WHEN t.kernel_tool = '` + catalog.ToolsCall + `' THEN (
+		CASE WHEN t.kernel_tool IS NOT NULL THEN (
 			SELECT c.input FROM task_payloads c
 			WHERE c.run_id = t.run_id AND c.task_key = t.key || '-call-' || t.generation AND c.generation = 1
 				AND c.original_input IS NOT NULL) END AS child_input,
