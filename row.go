@@ -89,6 +89,11 @@ const (
 // ID names the task.
 func (t *Task) ID() TaskID { return TaskID{Account: t.AccountID, Run: t.RunID, Key: t.Key} }
 
+// GenerationID names the task as it is now.
+func (t *Task) GenerationID() GenerationID {
+	return GenerationID{TaskID: t.ID(), Generation: t.Generation}
+}
+
 // Addresses tells whether the executor may claim the task, or could have before another did.
 func (t *Task) Addresses(executor uuid.UUID) bool { return slices.Contains(t.AddressedTo, executor) }
 

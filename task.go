@@ -14,6 +14,12 @@ type TaskID struct {
 
 func (id TaskID) String() string { return fmt.Sprintf("%s/%s", id.Run, id.Key) }
 
+// GenerationID names one generation of a task.
+type GenerationID struct {
+	TaskID
+	Generation int
+}
+
 // TaskKind is what a task waits for.
 type TaskKind string
 
@@ -46,6 +52,9 @@ func (s Status) Settled() bool {
 	}
 	return false
 }
+
+// Failure tells whether a task of this status may be retried, or given up.
+func (s Status) Failure() bool { return s == Failed || s == TimedOut || s == Uncertain }
 
 // AwaitsPerson tells whether the task waits for somebody to decide or to answer.
 func (s Status) AwaitsPerson() bool { return s == NeedsApproval || s == AwaitingInput }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json/jsontext"
-	"fmt"
 	"net/http"
 	"time"
 	"uuid"
@@ -61,8 +60,8 @@ type requestedBy struct {
 func newInboxRow(r *postgres.InboxRow) inboxRow {
 	row := inboxRow{
 		Kind: rowToolCall, ToolAlias: r.ToolAlias, Run: r.RunID, Workspace: r.WorkspaceID, TaskKey: r.TaskKey, Generation: r.Generation,
-		Redelivery: r.Generation > 1, ToolName: r.ToolName, ToolInput: r.ToolInput, ToolCallID: r.ToolCallID,
-		EffectProfile: r.EffectProfile, IdempotencyKey: fmt.Sprintf("%s/%s", r.RunID, r.TaskKey),
+		Redelivery: r.Redelivery(), ToolName: r.ToolName, ToolInput: r.ToolInput, ToolCallID: r.ToolCallID,
+		EffectProfile: r.EffectProfile, IdempotencyKey: r.IdempotencyKey(),
 		RequestedBy: requestedBy{Member: r.MemberID, Handle: r.MemberHandle, Kind: r.MemberKind},
 		Session:     r.Session, StartedAt: r.DispatchedAt, DeadlineAt: r.DeadlineAt, TimeoutMS: r.TimeoutMS, Claimed: r.Claimed,
 	}

@@ -53,6 +53,7 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 	waiting := a.call(run, "look", `{}`)
 	claimed, token := a.claimed(run, "look")
 	held := a.call(a.ruled("ask"), "look", `{}`)
+	failed, _ := a.failed(run, "look")
 	own := b.run()
 
 	// For each route, a request that would succeed for its owner.
@@ -63,6 +64,8 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		"POST /runs/{run}/stop":                    {`{"force":true}`, ""},
 		"POST /runs/{run}/tasks/{task}/resolution": {`{"content":"stolen"}`},
 		"POST /runs/{run}/tasks/{task}/cancel":     {""},
+		"POST /runs/{run}/tasks/{task}/retry":      {""},
+		"POST /runs/{run}/tasks/{task}/abandon":    {""},
 		"POST /runs/{run}/tasks/{task}/approve":    {"", `{"input":{}}`},
 		"POST /runs/{run}/tasks/{task}/deny":       {""},
 		"POST /executor/inbox/{run}/{task}/claim":  {`{"claim_key":"k"}`},
@@ -97,7 +100,7 @@ func TestNothingCrossesAnAccount(t *testing.T) {
 		route := strings.Replace(method, http.MethodHead, http.MethodGet, 1) + " " + pattern
 		require.Contains(t, bodies, route, "a new route needs a request here")
 		for _, body := range bodies[route] {
-			for _, ref := range []runner.Ref{waiting, claimed, held} {
+			for _, ref := range []runner.Ref{waiting, claimed, held, failed} {
 				send := func(run, executor string) (int, string) {
 					path := strings.NewReplacer("{run}", run, "{task}", ref.TaskKey, "{number}", "1", "{executor}", executor).Replace(pattern)
 					if strings.HasSuffix(path, "/messages") || strings.HasSuffix(pattern, "{run}/tools") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"strconv"
 	"time"
 	"uuid"
 
@@ -42,6 +43,7 @@ type taskRow struct {
 	RetrySafe     bool                    `json:"retry_safe"`
 	IsError       bool                    `json:"is_error"`
 	Error         *toolpark.TaskError     `json:"error,omitzero"`
+	Abandoned     *abandonment            `json:"abandoned"` // null unless somebody gave the failure up
 	CreatedAt     time.Time               `json:"created_at"`
 	DispatchedAt  *time.Time              `json:"dispatched_at"`
 	ClaimedAt     *time.Time              `json:"claimed_at"`
@@ -51,6 +53,12 @@ type taskRow struct {
 type addressedTo struct {
 	Role     toolpark.ExecutorKind `json:"role"`
 	Executor *uuid.UUID            `json:"executor_public_id,omitzero"` // absent for a pool
+}
+
+// abandonment is who gave a failure up.
+type abandonment struct {
+	At time.Time `json:"at"`
+	By uuid.UUID `json:"by_member_public_id"`
 }
 
 // target is the concrete runner that a route named.
@@ -84,6 +92,9 @@ func newTaskRow(t *toolpark.Task) taskRow {
 	}
 	if t.ErrorKey != nil {
 		row.Error = &toolpark.TaskError{Key: *t.ErrorKey}
+	}
+	if t.AbandonedAt != nil {
+		row.Abandoned = &abandonment{At: *t.AbandonedAt, By: *t.AbandonedBy}
 	}
 	row.Approval = approvalOf(t)
 	if t.AddressedRole != nil {
@@ -206,16 +217,35 @@ func (s *Server) getTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	read, err := s.taskReader(r, id)
+	if err != nil {
+		return err
+	}
 	sub := s.Park.Hub.Subscribe(notify.TaskTopic(id))
 	defer sub.Close()
 	task, err := notify.Await(r.Context(), sub, wait, s.draining, func(ctx context.Context) (*postgres.TaskDetail, bool, error) {
-		task, err := s.DB.TaskDetail(ctx, id)
+		task, err := read(ctx)
 		return task, err == nil && task.SettledAt != nil, err
 	})
 	if err != nil {
 		return err
 	}
 	return writeTask(w, task)
+}
+
+// taskReader reads the generation that is asked for, or the newest.
+func (s *Server) taskReader(r *http.Request, id toolpark.TaskID) (func(context.Context) (*postgres.TaskDetail, error), error) {
+	query := r.URL.Query()
+	if !query.Has("generation") {
+		return func(ctx context.Context) (*postgres.TaskDetail, error) { return s.DB.TaskDetail(ctx, id) }, nil
+	}
+	generation, err := strconv.ParseInt(query.Get("generation"), 10, 32)
+	if err != nil || generation < 1 {
+		return nil, parameterInvalid("generation must be a positive integer.")
+	}
+	return func(ctx context.Context) (*postgres.TaskDetail, error) {
+		return s.DB.GenerationDetail(ctx, id, int(generation))
+	}, nil
 }
 
 func writeTask(w http.ResponseWriter, task *postgres.TaskDetail) error {
@@ -263,7 +293,7 @@ type judged struct {
 // answered in time. The input is durable: it will be judged.
 func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.TaskID, staged *park.Staged, signal workflows.Signal) (*judged, error) {
 	if staged.Verdict != nil {
-		task, err := s.DB.TaskDetail(r.Context(), id)
+		task, err := s.DB.GenerationDetail(r.Context(), id, staged.Task.Generation)
 		return &judged{Verdict: *staged.Verdict, task: task}, err
 	}
 	begin := time.Now()

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/workflows"
 )
 
@@ -51,14 +52,13 @@ func (r *recovery) closed(ctx context.Context) error {
 
 // closedWorkflows is what a page of closed workflows was for.
 type closedWorkflows struct {
-	taskRuns []uuid.UUID
-	taskKeys []string
-	runs     []uuid.UUID
+	tasks []toolpark.GenerationID
+	runs  []uuid.UUID
 }
 
 func (c *closedWorkflows) add(workflowID string) {
-	if task, _, ok := workflows.TaskOfWorkflow(workflowID); ok {
-		c.taskRuns, c.taskKeys = append(c.taskRuns, task.Run), append(c.taskKeys, task.Key)
+	if task, ok := workflows.TaskOfWorkflow(workflowID); ok {
+		c.tasks = append(c.tasks, task)
 	} else if run, ok := workflows.RunOfWorkflow(workflowID); ok {
 		c.runs = append(c.runs, run)
 	}
@@ -66,7 +66,7 @@ func (c *closedWorkflows) add(workflowID string) {
 
 func (r *recovery) reopen(ctx context.Context, found *closedWorkflows) error {
 	db := r.worker.Park.DB
-	tasks, err := db.LiveTasks(ctx, found.taskRuns, found.taskKeys)
+	tasks, err := db.LiveTasks(ctx, found.tasks)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (r *recovery) reopen(ctx context.Context, found *closedWorkflows) error {
 			return err
 		}
 		if status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED {
-			if err := r.worker.Park.StageTermination(ctx, task.ID()); err != nil {
+			if err := r.worker.Park.StageTermination(ctx, task.GenerationID()); err != nil {
 				return err
 			}
 		}

@@ -88,6 +88,40 @@ func TestAWorkflowTerminatedByHand(t *testing.T) {
 		require.Equal(t, toolpark.Completed, reset.Row().Status)
 	})
 
+	t.Run("says nothing of a later generation", func(t *testing.T) {
+		t.Parallel()
+		y := newYard(t)
+		terminated, canceled, other := y.echo(), y.echo(), y.echo()
+		for _, task := range []*kerneltest.Task{terminated, canceled} {
+			id := task.TaskID
+			task.Claim()
+			_, err := y.DB.Pool.Exec(t.Context(), `UPDATE tasks SET deadline_at = clock_timestamp() WHERE run_id = $1 AND key = $2`, id.Run, id.Key)
+			require.NoError(t, err)
+			_, err = y.Park.Advance(t.Context(), id, 1, false) // its workflow has not noticed, and stays open
+			require.NoError(t, err)
+			require.True(t, task.Row().Status.Settled())
+			_, err = y.Agent.Retry(t.Context(), y.run, id.Key)
+			require.NoError(t, err)
+		}
+		y.terminate(terminated)
+		require.NoError(t, y.Temporal.CancelWorkflow(t.Context(), canceled.WorkflowID(), ""))
+		y.terminate(other)
+		y.StartWorker()
+		y.looked(other)
+		y.Eventually("the workflow of the generation before ends", func() bool {
+			_, status := y.latest(canceled)
+			return status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+		})
+		for _, task := range []*kerneltest.Task{terminated, canceled} {
+			row := task.Row()
+			require.Equal(t, toolpark.Dispatched, row.Status)
+			require.Equal(t, 2, row.Generation)
+			require.Nil(t, row.CancelRequestedAt)
+			task.Commit(task.Claim(), "done")
+			require.Equal(t, toolpark.Completed, task.Row().Status)
+		}
+	})
+
 	t.Run("stops its run", func(t *testing.T) {
 		t.Parallel()
 		y := newYard(t)

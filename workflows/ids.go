@@ -22,17 +22,17 @@ func TaskWorkflowID(run uuid.UUID, key string, generation int) string {
 func RunWorkflowID(run uuid.UUID) string { return "run/" + run.String() }
 
 // TaskOfWorkflow reads a task workflow's id back. The account is not in it.
-func TaskOfWorkflow(id string) (task toolpark.TaskID, generation int, ok bool) {
+func TaskOfWorkflow(id string) (task toolpark.GenerationID, ok bool) {
 	parts := strings.Split(id, "/")
 	if len(parts) != 4 || parts[0] != "task" {
-		return toolpark.TaskID{}, 0, false
+		return toolpark.GenerationID{}, false
 	}
 	run, err := uuid.Parse(parts[1])
 	if err != nil {
-		return toolpark.TaskID{}, 0, false
+		return toolpark.GenerationID{}, false
 	}
-	generation, err = strconv.Atoi(parts[3])
-	return toolpark.TaskID{Run: run, Key: parts[2]}, generation, err == nil
+	generation, err := strconv.Atoi(parts[3])
+	return toolpark.GenerationID{Run: run, Key: parts[2], Generation: generation}, err == nil
 }
 
 // RunOfWorkflow reads a run workflow's id back.

@@ -13,10 +13,9 @@ import (
 func TestWorkflowIDsReadBack(t *testing.T) {
 	t.Parallel()
 	run := uuid.NewV7()
-	task, generation, ok := workflows.TaskOfWorkflow(workflows.TaskWorkflowID(run, "r12t3", 4))
+	task, ok := workflows.TaskOfWorkflow(workflows.TaskWorkflowID(run, "r12t3", 4))
 	require.True(t, ok)
-	require.Equal(t, toolpark.TaskID{Run: run, Key: "r12t3"}, task)
-	require.Equal(t, 4, generation)
+	require.Equal(t, toolpark.GenerationID{Run: run, Key: "r12t3", Generation: 4}, task)
 	back, ok := workflows.RunOfWorkflow(workflows.RunWorkflowID(run))
 	require.True(t, ok)
 	require.Equal(t, run, back)
@@ -25,7 +24,7 @@ func TestWorkflowIDsReadBack(t *testing.T) {
 		"", "task", "task/x/r1t0/1", "task/" + run.String() + "/r1t0", "task/" + run.String() + "/r1t0/x",
 		"task/" + run.String() + "/r1t0/1/1", "other/" + run.String() + "/r1t0/1", "run/" + run.String(),
 	} {
-		_, _, ok := workflows.TaskOfWorkflow(foreign)
+		_, ok := workflows.TaskOfWorkflow(foreign)
 		require.False(t, ok, foreign)
 	}
 	for _, foreign := range []string{"", "run", "run/x", "task/" + run.String()} {

@@ -25,7 +25,7 @@ func TestADelayedStartFindsTheTaskSettled(t *testing.T) {
 	first := s.closed(task.WorkflowID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED).WorkflowExecution.RunID
 
 	// The start that authoring sent out lands only now.
-	require.Equal(t, []toolpark.TaskID{task.TaskID}, s.start(&row), "a closed workflow counts as started")
+	require.Equal(t, []toolpark.GenerationID{row.GenerationID()}, s.start(&row), "a closed workflow counts as started")
 	require.Equal(t, first, s.describe(task.WorkflowID()).WorkflowExecution.RunID)
 	require.Equal(t, []string{first}, s.runs(task.WorkflowID()), "no second workflow was opened")
 }
@@ -34,7 +34,8 @@ func TestAStartFindsTheWorkflowRunning(t *testing.T) {
 	t.Parallel()
 	s := closedShop(t)
 	task := s.echo(time.Hour)
-	require.Equal(t, []toolpark.TaskID{task.TaskID}, s.start(&task.Row().Task))
+	row := task.Row().Task
+	require.Equal(t, []toolpark.GenerationID{row.GenerationID()}, s.start(&row))
 	require.Len(t, s.runs(task.WorkflowID()), 1)
 }
 
@@ -55,9 +56,9 @@ func TestASpareRunFindsTheTaskSettledAndEnds(t *testing.T) {
 
 // start delivers the first start of a task, whatever became of it meanwhile, and returns the tasks whose
 // workflow is known to exist afterwards.
-func (s *shop) start(task *toolpark.Task) []toolpark.TaskID {
+func (s *shop) start(task *toolpark.Task) []toolpark.GenerationID {
 	s.T.Helper()
-	late := lateParks{started: make(chan []toolpark.TaskID, 1)}
+	late := lateParks{started: make(chan []toolpark.GenerationID, 1)}
 	delivery := workflows.NewDelivery(s.Temporal, s.Queue, late, s.Log)
 	delivery.Start([]*toolpark.Task{task})
 	delivery.Close()
@@ -70,13 +71,13 @@ func (s *shop) start(task *toolpark.Task) []toolpark.TaskID {
 }
 
 // lateParks read a moment too early: every task still needs its start.
-type lateParks struct{ started chan []toolpark.TaskID }
+type lateParks struct{ started chan []toolpark.GenerationID }
 
-func (lateParks) Unstarted(_ context.Context, tasks []toolpark.TaskID) ([]toolpark.TaskID, error) {
+func (lateParks) Unstarted(_ context.Context, tasks []toolpark.GenerationID) ([]toolpark.GenerationID, error) {
 	return tasks, nil
 }
 
-func (p lateParks) Started(_ context.Context, tasks []toolpark.TaskID) error {
+func (p lateParks) Started(_ context.Context, tasks []toolpark.GenerationID) error {
 	p.started <- tasks
 	return nil
 }

@@ -30,9 +30,9 @@ const (
 type Parks interface {
 	// Unstarted are those of the tasks that wait and that nothing has been staged for: whatever was staged
 	// starts the workflow itself.
-	Unstarted(ctx context.Context, tasks []toolpark.TaskID) ([]toolpark.TaskID, error)
+	Unstarted(ctx context.Context, tasks []toolpark.GenerationID) ([]toolpark.GenerationID, error)
 	// Started tells the recovery loop that the workflows of these tasks exist.
-	Started(ctx context.Context, tasks []toolpark.TaskID) error
+	Started(ctx context.Context, tasks []toolpark.GenerationID) error
 }
 
 // starts gathers the first starts of many rounds and makes them together, a moment after they were authored.
@@ -145,10 +145,10 @@ func (s *starts) tryMake(batch []waitingStart) {
 // make starts those of the batch that still need it. When the server is away the rest is left to the
 // recovery loop.
 func (s *starts) make(ctx context.Context, batch []waitingStart) error {
-	byID := make(map[toolpark.TaskID]waitingStart, len(batch))
-	ids := make([]toolpark.TaskID, len(batch))
+	byID := make(map[toolpark.GenerationID]waitingStart, len(batch))
+	ids := make([]toolpark.GenerationID, len(batch))
 	for i, w := range batch {
-		ids[i] = w.task.ID()
+		ids[i] = w.task.GenerationID()
 		byID[ids[i]] = w
 	}
 	ids, err := s.parks.Unstarted(ctx, ids)
@@ -157,7 +157,7 @@ func (s *starts) make(ctx context.Context, batch []waitingStart) error {
 	}
 	var (
 		mu      sync.Mutex
-		started []toolpark.TaskID
+		started []toolpark.GenerationID
 	)
 	group, starting := errgroup.WithContext(ctx)
 	group.SetLimit(startsAtOnce)

@@ -77,7 +77,7 @@ func TestValidator(t *testing.T) {
 			"callable_name":"echo","tool_name":"echo","tool_alias":null,"tool_call_id":"c1","tool_input":{"n":1E100},
 			"addressed_to":{"role":"runner","executor_public_id":"01900000-0000-7000-8000-000000000051"},
 			"target":null,"claimed_by":null,"effect_profile":null,"approval":null,"deadline_at":null,
-			"timeout_ms":null,"generation":1,"retry_safe":false,"output":"","content":` + content + `,"is_error":false,
+			"timeout_ms":null,"generation":1,"abandoned":null,"retry_safe":false,"output":"","content":` + content + `,"is_error":false,
 			"structured_content":null,"created_at":"2026-01-02T03:04:05Z","dispatched_at":null,"claimed_at":null,
 			"settled_at":"2026-01-02T03:04:05Z"}}`
 	}

@@ -135,11 +135,12 @@ func (p *Park) StageCancel(ctx context.Context, m toolpark.Member, id toolpark.T
 	return staged, err
 }
 
-// StageTermination records that a task's workflow was terminated by hand.
-func (p *Park) StageTermination(ctx context.Context, id toolpark.TaskID) error {
+// StageTermination records that the workflow of a generation of a task was terminated by hand. It says nothing of
+// a later generation.
+func (p *Park) StageTermination(ctx context.Context, of toolpark.GenerationID) error {
 	return p.DB.Tx(ctx, func(tx *postgres.Tx) error {
-		task, err := postgres.LockTask(ctx, tx, id)
-		if err != nil || task.Status.Settled() {
+		task, err := postgres.LockTask(ctx, tx, of.TaskID)
+		if err != nil || task.Status.Settled() || task.Generation != of.Generation {
 			return err
 		}
 		for _, in := range task.Inputs {

@@ -81,24 +81,32 @@ func (h *hearing) answer(task *toolpark.Task, r envelope.Report) (postgres.Outco
 	return o, nil
 }
 
+// dispatchable is the evidence of who may still take a call that is approved now.
+func (h *hearing) dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.TaskError) {
+	run, err := postgres.FindRun(h.ctx, h.tx, task.AccountID, task.RunID)
+	if err == nil {
+		var (
+			to   []uuid.UUID
+			gone *toolpark.TaskError
+		)
+		if to, gone, err = dispatchable(h.ctx, h.tx, run, task); err == nil {
+			return to, gone
+		}
+	}
+	h.failed = err
+	return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
+}
+
 // dispatchable tells which of those that a call is addressed to are still eligible and still serve it, or why
 // none is. The kernel's own tools always are.
-func (h *hearing) dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.TaskError) {
+func dispatchable(ctx context.Context, tx *postgres.Tx, run *postgres.Run, task *toolpark.Task) ([]uuid.UUID, *toolpark.TaskError, error) {
 	if task.KernelTool != nil {
-		return task.AddressedTo, nil
-	}
-	unable := func(err error) ([]uuid.UUID, *toolpark.TaskError) {
-		_ = h.again(err) // which the step looks at
-		return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed}
-	}
-	run, err := postgres.FindRun(h.ctx, h.tx, task.AccountID, task.RunID)
-	if err != nil {
-		return unable(err)
+		return task.AddressedTo, nil, nil
 	}
 	if *task.AddressedRole != toolpark.Runner {
-		found, err := postgres.Resolve(h.ctx, h.tx, run, nil, []string{*task.ToolName})
+		found, err := postgres.Resolve(ctx, tx, run, nil, []string{*task.ToolName})
 		if err != nil {
-			return unable(err)
+			return nil, nil, err
 		}
 		var to []uuid.UUID
 		for _, served := range found.Names[*task.ToolName] {
@@ -107,20 +115,20 @@ func (h *hearing) dispatchable(task *toolpark.Task) ([]uuid.UUID, *toolpark.Task
 			}
 		}
 		if to == nil {
-			return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: *task.ToolName}
+			return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: *task.ToolName}, nil
 		}
-		return to, nil
+		return to, nil, nil
 	}
 	route := postgres.Route{ExecutorID: task.AddressedTo[0], Name: *task.ToolName}
-	found, err := postgres.Resolve(h.ctx, h.tx, run, []postgres.Route{route}, nil)
+	found, err := postgres.Resolve(ctx, tx, run, []postgres.Route{route}, nil)
 	if err != nil {
-		return unable(err)
+		return nil, nil, err
 	}
 	if _, serves := found.Routes[route]; serves {
-		return task.AddressedTo, nil
+		return task.AddressedTo, nil, nil
 	}
 	if !found.Eligible[route.ExecutorID] {
-		return nil, &toolpark.TaskError{Key: toolpark.ErrRunnerNotEligible, Detail: "runner " + route.ExecutorID.String()}
+		return nil, &toolpark.TaskError{Key: toolpark.ErrRunnerNotEligible, Detail: "runner " + route.ExecutorID.String()}, nil
 	}
-	return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: route.Name}
+	return nil, &toolpark.TaskError{Key: toolpark.ErrToolNotServed, Detail: route.Name}, nil
 }

@@ -56,7 +56,7 @@ func (w *wrapper) forceStop() error {
 }
 
 func (w *wrapper) terminate(task *kerneltest.Task) error {
-	return w.Park.StageTermination(w.lot.T.Context(), task.TaskID)
+	return w.Park.StageTermination(w.lot.T.Context(), first(task))
 }
 
 // report stages a report of the child.
@@ -352,7 +352,7 @@ func TestAnAdvanceOfACallMeetsItsFirstStart(t *testing.T) {
 		w = newWrapper(t)
 		neighbour = w.UnstartedCalls(w.run, w.runner, [2]string{"tool_search", `{"query":"echo"}`})[0]
 		return w, neighbour, func() error {
-			return w.DB.Started(t.Context(), []toolpark.TaskID{w.TaskID, neighbour.TaskID})
+			return w.DB.Started(t.Context(), []toolpark.GenerationID{first(w.Task), first(neighbour)})
 		}
 	}
 	check := func(w *wrapper, neighbour *kerneltest.Task) {

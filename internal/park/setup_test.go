@@ -70,6 +70,14 @@ func (l *lot) advance(task *kerneltest.Task) error {
 	return err
 }
 
+// noPlace is where an inbox begins.
+var noPlace postgres.InboxPosition
+
+// first names the first generation of a task.
+func first(task *kerneltest.Task) toolpark.GenerationID {
+	return toolpark.GenerationID{TaskID: task.TaskID, Generation: 1}
+}
+
 func textReport(text string) envelope.Fields {
 	return envelope.Fields{Content: jsontext.Value(`"` + text + `"`)}
 }

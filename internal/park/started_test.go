@@ -20,13 +20,13 @@ func TestAStartThatIsKnownMovesTheAlarmToTheDeadline(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.stage(settled, l.claim(settled), "done"))
 	require.NoError(t, l.advance(settled))
-	var ids []toolpark.TaskID
+	var ids []toolpark.GenerationID
 	for _, task := range tasks {
-		ids = append(ids, task.TaskID)
+		ids = append(ids, first(task))
 	}
 	needed, err := l.DB.Unstarted(t.Context(), ids)
 	require.NoError(t, err)
-	require.ElementsMatch(t, []toolpark.TaskID{waiting.TaskID, claimed.TaskID}, needed, "what was staged starts the workflow itself")
+	require.ElementsMatch(t, []toolpark.GenerationID{first(waiting), first(claimed)}, needed, "what was staged starts the workflow itself")
 	require.NoError(t, l.DB.Started(t.Context(), ids))
 
 	require.InDelta(t, time.Hour+5*time.Second, l.alarm(waiting), float64(2*time.Second))

@@ -278,15 +278,19 @@ func anyLive(tasks []NewTask) bool {
 	return slices.ContainsFunc(tasks, func(t NewTask) bool { return !t.Status.Settled() })
 }
 
-// Unstarted are those of the tasks that wait and that nothing was staged for.
-func (db *DB) Unstarted(ctx context.Context, tasks []toolpark.TaskID) ([]toolpark.TaskID, error) {
-	accounts, runs, keys := columns(tasks)
+// nothingStaged holds for a task whose generation nothing was staged for.
+const nothingStaged = `(t.next_input = 1 OR NOT EXISTS (
+	SELECT FROM task_inputs i WHERE i.run_id = t.run_id AND i.task_key = t.key AND i.generation = t.generation))`
+
+// Unstarted are those of the generations that wait and that nothing was staged for.
+func (db *DB) Unstarted(ctx context.Context, tasks []toolpark.GenerationID) ([]toolpark.GenerationID, error) {
+	accounts, runs, keys, generations := columns(tasks)
 	rows, _ := db.Pool.Query(ctx, `
-		SELECT t.account_id AS account, t.run_id AS run, t.key
-		FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS w(account_id, run_id, key)
-		JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key
-		WHERE t.settled_at IS NULL AND t.next_input = 1`, accounts, runs, keys)
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[toolpark.TaskID])
+		SELECT t.account_id AS account, t.run_id AS run, t.key, t.generation
+		FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[]) AS w(account_id, run_id, key, generation)
+		JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key AND t.generation = w.generation
+		WHERE t.settled_at IS NULL AND `+nothingStaged, accounts, runs, keys, generations)
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[toolpark.GenerationID])
 	return found, mapError(err, "look for tasks to start")
 }
 
@@ -294,29 +298,30 @@ func (db *DB) Unstarted(ctx context.Context, tasks []toolpark.TaskID) ([]toolpar
 // their deadline. A task that was claimed or has something staged meanwhile keeps its earlier alarm, and so
 // does one that somebody works on now. One that waits for its child has no deadline any more, and one that waits
 // for another task may be told at any moment: their alarm is the one that Sleep gave them.
-func (db *DB) Started(ctx context.Context, tasks []toolpark.TaskID) error {
-	accounts, runs, keys := columns(tasks)
+func (db *DB) Started(ctx context.Context, tasks []toolpark.GenerationID) error {
+	accounts, runs, keys, generations := columns(tasks)
 	_, err := db.Pool.Exec(ctx, `
 		WITH started AS (
 			SELECT t.run_id, t.key
-			FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS w(account_id, run_id, key)
-			JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key
-			WHERE t.settled_at IS NULL AND t.claimed_by IS NULL AND t.next_input = 1 AND t.deadline_at IS NOT NULL
+			FROM unnest($1::uuid[], $2::uuid[], $3::text[], $5::int[]) AS w(account_id, run_id, key, generation)
+			JOIN tasks t ON t.account_id = w.account_id AND t.run_id = w.run_id AND t.key = w.key AND t.generation = w.generation
+			WHERE t.settled_at IS NULL AND t.claimed_by IS NULL AND `+nothingStaged+` AND t.deadline_at IS NOT NULL
 				AND t.waits_for IS NULL
 			FOR NO KEY UPDATE OF t SKIP LOCKED
 		)
 		UPDATE tasks t SET wake_at = deadline_at + $4::interval
 		FROM started
-		WHERE t.run_id = started.run_id AND t.key = started.key`, accounts, runs, keys, wakeGrace)
+		WHERE t.run_id = started.run_id AND t.key = started.key`, accounts, runs, keys, wakeGrace, generations)
 	return mapError(err, "note the start of tasks")
 }
 
 // columns lays ids out as the arrays that unnest puts together again.
-func columns(tasks []toolpark.TaskID) (accounts, runs []uuid.UUID, keys []string) {
+func columns(tasks []toolpark.GenerationID) (accounts, runs []uuid.UUID, keys []string, generations []int) {
 	for _, id := range tasks {
 		accounts, runs, keys = append(accounts, id.Account), append(runs, id.Run), append(keys, id.Key)
+		generations = append(generations, id.Generation)
 	}
-	return accounts, runs, keys
+	return accounts, runs, keys, generations
 }
 
 // TakenKeys are those of the keys that tasks of the run have. The run must be locked.

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"encoding/json/jsontext"
+	"fmt"
+	"strings"
 	"time"
 	"uuid"
 
@@ -17,6 +19,7 @@ type InboxRow struct {
 	WorkspaceID   uuid.UUID
 	TaskKey       string
 	Generation    int
+	ParentKey     *string // the task that made it; nil for any other
 	Kind          toolpark.TaskKind
 	Status        toolpark.Status
 	ToolName      *string // nil for an ask
@@ -45,8 +48,36 @@ func (r *InboxRow) Task() *toolpark.Task {
 	}
 }
 
+// IdempotencyKey names the call to a service that does its work: the same in every generation of the task, and of
+// the kernel tool's call that made it.
+func (r *InboxRow) IdempotencyKey() string {
+	if call, _, ok := r.madeBy(); ok {
+		return fmt.Sprintf("%s/%s-1", r.RunID, call)
+	}
+	return fmt.Sprintf("%s/%s", r.RunID, r.TaskKey)
+}
+
+// Redelivery tells that an earlier generation, of the task or of the kernel tool's call that made it, may have had
+// an effect.
+func (r *InboxRow) Redelivery() bool {
+	_, first, ok := r.madeBy()
+	return r.Generation > 1 || ok && !first
+}
+
+// madeBy reads the key of a task that a kernel tool's call made: the last of it is the generation of that call.
+func (r *InboxRow) madeBy() (call string, first, ok bool) {
+	if r.ParentKey == nil {
+		return "", false, false
+	}
+	end := strings.LastIndexByte(r.TaskKey, '-')
+	if end < 0 {
+		return "", false, false
+	}
+	return r.TaskKey[:end], r.TaskKey[end+1:] == "1", true
+}
+
 const inboxRows = `
-	SELECT t.run_id, a.workspace_id, t.key AS task_key, t.generation, t.kind, t.status, t.tool_name, t.tool_alias,
+	SELECT t.run_id, a.workspace_id, t.key AS task_key, t.generation, t.parent_key, t.kind, t.status, t.tool_name, t.tool_alias,
 		p.input AS tool_input, t.tool_call_id,
 		t.effect_profile, m.id AS member_id, m.handle AS member_handle, m.kind AS member_kind, r.metadata AS session,
 		coalesce(t.dispatched_at, t.began_at) AS dispatched_at, t.deadline_at, t.timeout_ms,
@@ -134,9 +165,11 @@ func (db *DB) SettledBy(ctx context.Context, account uuid.UUID, rows []Listed) (
 		runs[i], keys[i], generations[i] = row.RunID, row.TaskKey, row.Generation
 	}
 	found, _ := db.Pool.Query(ctx, `
-		SELECT w.run_id, w.key AS task_key, w.generation, false AS claimed, coalesce(t.settled_by, '') AS settled_by
+		SELECT w.run_id, w.key AS task_key, w.generation, false AS claimed,
+			coalesce(CASE WHEN t.generation = w.generation THEN t.settled_by ELSE g.facts->>'settled_by' END, '') AS settled_by
 		FROM unnest($2::uuid[], $3::text[], $4::int[]) AS w(run_id, key, generation)
-		JOIN tasks t ON t.account_id = $1 AND t.run_id = w.run_id AND t.key = w.key`, account, runs, keys, generations)
+		JOIN tasks t ON t.account_id = $1 AND t.run_id = w.run_id AND t.key = w.key
+		LEFT JOIN task_generations g ON g.run_id = w.run_id AND g.task_key = w.key AND g.generation = w.generation`, account, runs, keys, generations)
 	ended, err := pgx.CollectRows(found, pgx.RowToStructByName[Ended])
 	return ended, mapError(err, "read how inbox rows ended")
 }

@@ -96,20 +96,25 @@ func (r *Reports) scan(row pgx.Row) error {
 	return json.Unmarshal(verdict, r.Equal.Verdict)
 }
 
-// Verdict reads what became of a staged input, nil until it is judged, and the task as it is then.
+// Verdict reads what became of a staged input, nil until it is judged, and the generation of the task that it was
+// staged for, as it is then.
 func (db *DB) Verdict(ctx context.Context, id toolpark.TaskID, seq int) (*Verdict, *TaskDetail, error) {
 	var (
-		raw  []byte
-		task *TaskDetail
+		raw        []byte
+		generation int
+		task       *TaskDetail
 	)
 	batch := &pgx.Batch{}
 	batch.Queue(`
-		SELECT verdict FROM task_inputs WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND seq = $4`,
-		id.Account, id.Run, id.Key, seq).QueryRow(func(row pgx.Row) error { return row.Scan(&raw) })
+		SELECT verdict, generation FROM task_inputs WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND seq = $4`,
+		id.Account, id.Run, id.Key, seq).QueryRow(func(row pgx.Row) error { return row.Scan(&raw, &generation) })
 	readTask(id, &task)(batch)
 	err := db.Pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, NotFound("task")
+	}
+	if err == nil && task.Generation != generation { // it was retried meanwhile, which is rare
+		task, err = db.GenerationDetail(ctx, id, generation)
 	}
 	if err != nil || raw == nil {
 		return nil, task, mapError(err, "read a verdict of task %s", id)

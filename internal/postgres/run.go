@@ -119,18 +119,28 @@ type TouchedRunner struct {
 	Tasks      int
 }
 
-// RunFacts counts the tasks of each run by status, and the claimed writes by executor, for all of the
-// given runs at once.
+// RunFacts counts the tasks of each run by status, and those whose write an executor claimed, in whichever
+// generation, by executor, for all of the given runs at once.
 func (db *DB) RunFacts(ctx context.Context, account uuid.UUID, runs []uuid.UUID) (map[uuid.UUID]*RunFacts, error) {
 	facts := make(map[uuid.UUID]*RunFacts, len(runs))
 	for _, id := range runs {
 		facts[id] = &RunFacts{Counts: map[toolpark.Status]int{}}
 	}
 	rows, _ := db.Pool.Query(ctx, `
-		SELECT run_id, status, CASE WHEN effect_profile->>'kind' = 'write' THEN claimed_by END, count(*)
-		FROM tasks
+		WITH claims AS (
+			SELECT run_id, key, claimed_by FROM tasks
+			WHERE account_id = $1 AND run_id = ANY($2) AND effect_profile->>'kind' = 'write' AND claimed_by IS NOT NULL
+			UNION
+			SELECT run_id, task_key, (facts->>'claimed_by')::uuid FROM task_generations
+			WHERE account_id = $1 AND run_id = ANY($2) AND facts->'effect_profile'->>'kind' = 'write'
+				AND facts->>'claimed_by' IS NOT NULL
+		)
+		SELECT run_id, status, NULL::uuid AS claimed_by, count(*) FROM tasks
 		WHERE account_id = $1 AND run_id = ANY($2)
-		GROUP BY 1, 2, 3
+		GROUP BY run_id, status
+		UNION ALL
+		SELECT run_id, '', claimed_by, count(*) FROM claims
+		GROUP BY run_id, claimed_by
 		ORDER BY 1, 3, 2`, account, runs)
 	var (
 		run     uuid.UUID
@@ -140,12 +150,8 @@ func (db *DB) RunFacts(ctx context.Context, account uuid.UUID, runs []uuid.UUID)
 	)
 	_, err := pgx.ForEachRow(rows, []any{&run, &status, &claimed, &count}, func() error {
 		f := facts[run]
-		f.Counts[status] += count
 		if claimed == nil {
-			return nil
-		}
-		if n := len(f.Touched); n > 0 && f.Touched[n-1].ExecutorID == *claimed {
-			f.Touched[n-1].Tasks += count
+			f.Counts[status] = count
 			return nil
 		}
 		f.Touched = append(f.Touched, TouchedRunner{ExecutorID: *claimed, Tasks: count})

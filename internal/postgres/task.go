@@ -99,12 +99,17 @@ type TaskDetail struct {
 	RejectedResult    jsontext.Value
 }
 
-const taskDetails = `
+var taskDetails = detailsOf("tasks")
+
+// detailsOf selects whole tasks from rows of tasks, called t.
+func detailsOf(rows string) string {
+	return `
 	SELECT ` + taskColumns + `, p.input, p.original_input, r.content, r.structured_content, r.title, r.metadata, r.error_detail,
 		r.rejected_result
-	FROM tasks t
+	FROM ` + rows + ` t
 	LEFT JOIN task_payloads p ON p.run_id = t.run_id AND p.task_key = t.key AND p.generation = t.generation
 	LEFT JOIN task_results r ON r.run_id = t.run_id AND r.task_key = t.key AND r.generation = t.generation`
+}
 
 // TaskDetail reads one task whole.
 func (db *DB) TaskDetail(ctx context.Context, id toolpark.TaskID) (*TaskDetail, error) {

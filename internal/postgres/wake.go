@@ -58,14 +58,15 @@ func (db *DB) DueRuns(ctx context.Context, limit int) ([]RunRef, error) {
 	return runs, mapError(err, "look for runs to wake")
 }
 
-// LiveTasks reads those of the named tasks that have not settled, whatever their account: the recovery
+// LiveTasks reads those of the named generations that have not settled, whatever their account: the recovery
 // loop asks it about workflows it found closed.
-func (db *DB) LiveTasks(ctx context.Context, runs []uuid.UUID, keys []string) ([]*toolpark.Task, error) {
+func (db *DB) LiveTasks(ctx context.Context, of []toolpark.GenerationID) ([]*toolpark.Task, error) {
+	_, runs, keys, generations := columns(of)
 	rows, _ := db.Pool.Query(ctx, `
 		SELECT `+taskColumns+`
-		FROM unnest($1::uuid[], $2::text[]) AS w(run_id, key)
-		JOIN tasks t ON t.run_id = w.run_id AND t.key = w.key
-		WHERE t.settled_at IS NULL`, runs, keys)
+		FROM unnest($1::uuid[], $2::text[], $3::int[]) AS w(run_id, key, generation)
+		JOIN tasks t ON t.run_id = w.run_id AND t.key = w.key AND t.generation = w.generation
+		WHERE t.settled_at IS NULL`, runs, keys, generations)
 	tasks, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByName[toolpark.Task])
 	return tasks, mapError(err, "look for live tasks")
 }

@@ -17,30 +17,37 @@ var facts = []struct{ fact, breaches string }{
 	{"every task has settled", `
 		SELECT run_id || ' ' || key || ' ' || status FROM tasks WHERE settled_at IS NULL`},
 	{"every generation of a task settled exactly once", `
-		SELECT t.run_id || ' ' || t.key || ': ' || count(e.seq) FROM tasks t
+		SELECT t.run_id || ' ' || t.key || '/' || n || ': ' || count(e.seq) FROM tasks t
+		CROSS JOIN generate_series(1, t.generation) n
 		LEFT JOIN events e ON e.run_id = t.run_id AND e.type = 'task_status' AND e.data->>'task_key' = t.key
-			AND (e.data->>'generation')::int = t.generation
+			AND (e.data->>'generation')::int = n
 			AND e.data->>'status' IN ('completed', 'failed', 'canceled', 'timed_out', 'uncertain')
-		GROUP BY t.run_id, t.key
+		GROUP BY t.run_id, t.key, n
 		HAVING count(e.seq) <> 1`},
+	{"every earlier generation of a task is kept", `
+		SELECT t.run_id || ' ' || t.key FROM tasks t
+		WHERE t.generation - 1 <> (SELECT count(*) FROM task_generations g WHERE g.run_id = t.run_id AND g.task_key = t.key)`},
 	{"every settled task has one result", `
 		SELECT t.run_id || ' ' || t.key FROM tasks t
 		LEFT JOIN task_results r ON r.run_id = t.run_id AND r.task_key = t.key AND r.generation = t.generation
 		WHERE r.run_id IS NULL`},
-	{"a tool_call made one child at most, and ended as it did unless something else ended it first", `
+	{"each generation of a tool_call made one child at most, and ended as it did unless something else ended it first", `
 		SELECT p.run_id || ' ' || p.key || ': ' || count(c.key) FROM tasks p
 		JOIN tasks c ON c.run_id = p.run_id AND c.parent_key = p.key
 		GROUP BY p.run_id, p.key
-		HAVING count(c.key) > 1 OR p.settled_by = 'kernel' AND min(c.status || c.is_error) <> p.status || p.is_error`},
+		HAVING count(c.key) > p.generation OR p.settled_by = 'kernel'
+			AND min(c.status || c.is_error) FILTER (WHERE c.key = p.key || '-call-' || p.generation AND c.generation = 1)
+				<> p.status || p.is_error`},
 	{"no input outlives a settlement", `
 		SELECT run_id || ' ' || task_key || ' ' || kind FROM task_inputs WHERE judged_at IS NULL`},
 	{"no inbox lists a settled task", `
 		SELECT run_id || ' ' || task_key FROM deliveries`},
-	{"every round has settled, once", `
+	{"every round has settled, once and after each time it was opened again", `
 		SELECT r.run_id || ' ' || r.number || ': ' || count(e.seq) FROM rounds r
-		LEFT JOIN events e ON e.run_id = r.run_id AND e.type = 'round_settled' AND (e.data->>'round')::int = r.number
+		LEFT JOIN events e ON e.run_id = r.run_id AND e.type IN ('round_settled', 'round_reopened') AND (e.data->>'round')::int = r.number
 		GROUP BY r.run_id, r.number
-		HAVING count(e.seq) <> 1 OR r.settled_at IS NULL`},
+		HAVING count(e.seq) FILTER (WHERE e.type = 'round_settled') <> 1 + count(e.seq) FILTER (WHERE e.type = 'round_reopened')
+			OR r.settled_at IS NULL`},
 	{"events are numbered from 1 without gaps", `
 		SELECT r.id || ': ' || count(e.seq) || ' of ' || r.event_seq FROM runs r LEFT JOIN events e ON e.run_id = r.id
 		GROUP BY r.id

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,7 +85,7 @@ func (s *Sandbox) runBash(ctx context.Context, in bashInput, call runner.Call) r
 	out := &output{half: keptOutput}
 	stop := out.show(call.Progress)
 	began := time.Now()
-	exit, err := s.execute(timed, in.Command, out)
+	exit, err := s.execute(timed, in.Command, s.environment(call), out)
 	stop()
 	text := strings.TrimRight(out.String(), "\n")
 	result := runner.Result{Text: text, IsError: exit != 0 || err != nil, Title: in.Command}
@@ -109,13 +110,24 @@ func (s *Sandbox) runBash(ctx context.Context, in bashInput, call runner.Call) r
 	return result
 }
 
+// environment is what a command sees: nothing of the runner's own, and which call it is run for. A script that
+// calls a service hands the idempotency key on; one that may have run before, says the redelivery, can look.
+func (s *Sandbox) environment(call runner.Call) []string {
+	return append(slices.Clone(s.env),
+		"TOOLPARK_RUN="+call.Run,
+		"TOOLPARK_TASK_KEY="+call.TaskKey,
+		"TOOLPARK_GENERATION="+strconv.Itoa(call.Generation),
+		"TOOLPARK_REDELIVERY="+strconv.FormatBool(call.Redelivery),
+		"TOOLPARK_IDEMPOTENCY_KEY="+call.IdempotencyKey)
+}
+
 // killGroup PID is for the death of this program: nothing of a command's process group outlives it.
 const killGroup = `kill -s KILL -- "-$1"`
 
 // execute runs the command in a session of its own and leaves nothing of its process group behind, not even
 // when this program is killed. The exit status of a command that a signal ended is 128 and the signal, as a
 // shell has it.
-func (s *Sandbox) execute(ctx context.Context, command string, out io.Writer) (exit int, err error) {
+func (s *Sandbox) execute(ctx context.Context, command string, environment []string, out io.Writer) (exit int, err error) {
 	// Our own pipe, since exec's would have Wait wait for whatever inherited it.
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -123,7 +135,7 @@ func (s *Sandbox) execute(ctx context.Context, command string, out io.Writer) (e
 	}
 	defer read.Close()
 	cmd := exec.CommandContext(ctx, s.bash, "-c", command)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, s.env, write, write
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, environment, write, write
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the session leads a process group of its own
 	cmd.Cancel = func() error {
 		if syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/sdk/runner"
 )
 
 func TestBash(t *testing.T) {
@@ -58,7 +60,26 @@ func TestBashEnvironmentIsClean(t *testing.T) {
 	require.Equal(t, b.dir, names["HOME"])
 	require.Equal(t, b.dir, names["PWD"])
 	for name := range names {
-		require.Contains(t, []string{"PATH", "HOME", "PWD", "LANG", "TERM", "SHELL", "SHLVL", "_"}, name)
+		require.Contains(t, []string{
+			"PATH", "HOME", "PWD", "LANG", "TERM", "SHELL", "SHLVL", "_",
+			"TOOLPARK_RUN", "TOOLPARK_TASK_KEY", "TOOLPARK_GENERATION", "TOOLPARK_REDELIVERY", "TOOLPARK_IDEMPOTENCY_KEY",
+		}, name)
+	}
+}
+
+func TestBashTellsACommandWhichCallItIs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	raw, err := json.Marshal(in{"command": "env | grep ^TOOLPARK_ | sort"})
+	require.NoError(t, err)
+	for redelivery, generation := range map[string]int{"false": 1, "true": 2} {
+		r, err := b.tools["bash"].Run(t.Context(), runner.Call{
+			Run: "run1", TaskKey: "r1t0", Generation: generation, Tool: "bash", Input: raw,
+			IdempotencyKey: "run1/r1t0", Redelivery: generation > 1,
+		})
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("TOOLPARK_GENERATION=%d\nTOOLPARK_IDEMPOTENCY_KEY=run1/r1t0\nTOOLPARK_REDELIVERY=%s\n"+
+			"TOOLPARK_RUN=run1\nTOOLPARK_TASK_KEY=r1t0", generation, redelivery), r.Text)
 	}
 }
 

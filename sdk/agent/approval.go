@@ -28,7 +28,7 @@ type Waiting struct {
 	Run            string                  `json:"run_public_id"`
 	TaskKey        string                  `json:"task_key"`
 	Generation     int                     `json:"generation"`
-	Redelivery     bool                    `json:"redelivery"` // an earlier generation was handed out before
+	Redelivery     bool                    `json:"redelivery"` // an earlier generation may have had an effect
 	ToolName       string                  `json:"tool_name"`  // "" for a question
 	ToolAlias      string                  `json:"tool_alias"`
 	ToolInput      jsontext.Value          `json:"tool_input"`   // nil for a question

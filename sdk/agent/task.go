@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/toolpark/toolpark"
@@ -29,8 +31,10 @@ type Task struct {
 	Output            string              `json:"output"`          // what a model reads
 	Content           jsontext.Value      `json:"content"`         // a list of blocks
 	StructuredContent jsontext.Value      `json:"structured_content"`
-	IsError           bool                `json:"is_error"` // the tool ran and reported an error
-	Error             *toolpark.TaskError `json:"error"`    // why it did not complete
+	IsError           bool                `json:"is_error"`   // the tool ran and reported an error
+	RetrySafe         bool                `json:"retry_safe"` // a repeat would carry the same idempotency key
+	Abandoned         *Abandoned          `json:"abandoned"`  // who gave the failure up; nil when nobody did
+	Error             *toolpark.TaskError `json:"error"`      // why it did not complete
 	Title             string              `json:"title"`
 	Metadata          jsontext.Value      `json:"metadata"`
 	ClaimedAt         time.Time           `json:"claimed_at"`  // zero until an executor has claimed it
@@ -52,6 +56,12 @@ func (t *Task) UnmarshalJSON(b []byte) error {
 // Succeeded tells whether the task completed and its tool reported no error.
 func (t Task) Succeeded() bool { return t.Status == toolpark.Completed && !t.IsError }
 
+// Abandoned is who gave a failure up.
+type Abandoned struct {
+	At time.Time `json:"at"`
+	By string    `json:"by_member_public_id"`
+}
+
 type taskAnswer struct {
 	Task Task `json:"task"`
 }
@@ -61,6 +71,31 @@ type taskAnswer struct {
 func (c *Client) Task(ctx context.Context, run, key string, wait time.Duration) (Task, error) {
 	var answer taskAnswer
 	err := c.get(ctx, rest.Path("runs", run, "tasks", key), nil, wait, &answer)
+	return answer.Task, err
+}
+
+// TaskGeneration reads one generation of a task, counted from 1: how it stands, or how it ended before a retry. One
+// that never was is not_found.
+func (c *Client) TaskGeneration(ctx context.Context, run, key string, generation int) (Task, error) {
+	var answer taskAnswer
+	query := url.Values{"generation": {strconv.Itoa(generation)}}
+	err := c.get(ctx, rest.Path("runs", run, "tasks", key), query, 0, &answer)
+	return answer.Task, err
+}
+
+// Retry begins a task again that failed, timed out or is uncertain, as its next generation, which is returned.
+// Repeating it blindly is no help: once the task lives again it is not_retryable.
+func (c *Client) Retry(ctx context.Context, run, key string) (Task, error) {
+	var answer taskAnswer
+	err := c.create(ctx, rest.Path("runs", run, "tasks", key, "retry"), "", nil, &answer)
+	return answer.Task, err
+}
+
+// Abandon gives up a task that failed, timed out or is uncertain: it cannot be retried any more. Repeating it
+// is no error.
+func (c *Client) Abandon(ctx context.Context, run, key string) (Task, error) {
+	var answer taskAnswer
+	err := c.create(ctx, rest.Path("runs", run, "tasks", key, "abandon"), "", nil, &answer)
 	return answer.Task, err
 }
 

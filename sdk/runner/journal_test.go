@@ -157,6 +157,31 @@ func TestAClaimThatWasNeverUsedIsUsedAfterARestart(t *testing.T) {
 	require.Equal(t, `{"claim_token":"token-t1","content":"{\"a\":1}"}`, s.settled("t1"))
 }
 
+func TestARetriedTaskIsNotTakenForTheOneOfTheJournal(t *testing.T) {
+	t.Parallel()
+	for name, report := range map[string]string{"lost": ``, "unreported": `,"report":{"content":"of the first generation"}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "journal.jsonl"), []byte(
+				`{"claim_key":"k1","task":{"run_public_id":"run1","task_key":"t1","generation":1}`+report+"}\n"), 0o600))
+			s.add(task{key: "t1", tool: "ask"}, false)
+			s.with("t1", func(t *task) { t.generation = 2 })
+			var held string
+			ask := tool("ask", func(_ context.Context, call runner.Call) (runner.Result, error) {
+				held = journalText(t, dir)
+				return runner.Text(fmt.Sprintf("generation %d", call.Generation)), nil
+			})
+			work(t, s, runner.Worker{Tools: []runner.Tool{ask}, Slots: 1, Journal: openJournal(t, dir)})
+			require.Equal(t, `{"claim_token":"token-t1","content":"generation 2"}`, s.settled("t1"))
+			last := held[strings.LastIndex(strings.TrimSpace(held), "\n")+1:]
+			require.Contains(t, last, `"generation":2`, "a process that comes after knows that this generation was begun")
+			require.NotContains(t, last, "report")
+		})
+	}
+}
+
 func TestJournalFile(t *testing.T) {
 	t.Parallel()
 	const a = `{"claim_key":"a","task":{"run_public_id":"run1","task_key":"ta","generation":1}}`

@@ -29,6 +29,20 @@ func (l *loop) serve(e entry) {
 		l.notClaimed(e, err)
 		return
 	}
+	l.do(e, grant)
+}
+
+// do runs the tool of a fresh claim and reports its result.
+func (l *loop) do(e entry, grant Grant) {
+	if e.Ref != grant.Task.Ref && l.journal != nil {
+		// The task was retried before the claim. What the journal calls held must be what the tool is run for: a
+		// process that comes after this one reports that as lost, and runs anything else.
+		e = entry{Key: e.Key, Ref: grant.Task.Ref}
+		if err := l.journal.begin(e); err != nil {
+			l.fail(err)
+			return
+		}
+	}
 	result, over := l.work(grant)
 	if over {
 		l.forget(e.Key)
@@ -37,11 +51,16 @@ func (l *loop) serve(e entry) {
 	l.deliver(e, grant, result.report())
 }
 
-// settleLeft reports a claim that an earlier process left: the result it had, or that the work was lost.
+// settleLeft reports a claim that an earlier process left: the result it had, or that the work was lost. When the
+// task has been retried meanwhile, the claim is one of the new generation, and is served like any other.
 func (l *loop) settleLeft(e entry) {
 	grant, err := l.claim(e) // the same key: the same grant
 	if err != nil {
 		l.notClaimed(e, err)
+		return
+	}
+	if grant.Task.Ref != e.Ref {
+		l.do(e, grant) // what that process held is over; this is a later generation, which nobody has begun
 		return
 	}
 	if e.Report == nil {
