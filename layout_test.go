@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"internal/declaration": {".", "internal/approval", "internal/catalog", "internal/strictjson", "schema"},
 	"internal/postgres":    {".", "internal/credential", "internal/declaration", "internal/notify"},
 	"internal/park":        {".", "internal/approval", "internal/catalog", "internal/declaration", "internal/envelope", "internal/notify", "internal/postgres", "internal/strictjson", "schema"},
-	"activities":           {".", "internal/park"},
+	"activities":           {".", "internal/park", "internal/postgres"},
 	"workflows":            {".", "activities", "internal/catalog", "internal/visibility"},
 	"worker":               {".", "activities", "internal/park", "internal/visibility", "workflows"},
 	"api":                  {".", "internal/approval", "internal/catalog", "internal/credential", "internal/declaration", "internal/envelope", "internal/notify", "internal/park", "internal/postgres", "internal/strictjson", "schema", "workflows"},

@@ -68,7 +68,7 @@ func peopleFilter(r *http.Request, status toolpark.Status) (postgres.PeopleFilte
 
 // approveTask lets a call run that waits for it, perhaps with another input than its own.
 func (s *Server) approveTask(w http.ResponseWriter, r *http.Request) error {
-	body, err := readOptionalBody(w, r, toolpark.MaxBody, "/input")
+	body, err := readOptionalBody(w, r, "/input")
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Server) approveTask(w http.ResponseWriter, r *http.Request) error {
 
 // denyTask refuses a call that waits for a decision.
 func (s *Server) denyTask(w http.ResponseWriter, r *http.Request) error {
-	body, err := readOptionalBody(w, r, toolpark.MaxBody)
+	body, err := readOptionalBody(w, r)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *Server) denyTask(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) decide(w http.ResponseWriter, r *http.Request, d park.Decision) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}

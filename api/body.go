@@ -49,11 +49,11 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, exempt ...str
 
 // readOptionalBody is readBody for routes that may be called without a body, which reads as {}. A body
 // whose length was not declared may turn out to be none.
-func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64, exempt ...string) (jsontext.Value, error) {
+func readOptionalBody(w http.ResponseWriter, r *http.Request, exempt ...string) (jsontext.Value, error) {
 	if r.ContentLength > 0 {
-		return readBody(w, r, limit, exempt...)
+		return readBody(w, r, toolpark.MaxBody, exempt...)
 	}
-	body, err := readAll(w, r, limit)
+	body, err := readAll(w, r, toolpark.MaxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func readOptionalBody(w http.ResponseWriter, r *http.Request, limit int64, exemp
 
 // noFields reads the optional body of a route that takes no fields.
 func noFields(w http.ResponseWriter, r *http.Request) error {
-	body, err := readOptionalBody(w, r, toolpark.MaxBody)
+	body, err := readOptionalBody(w, r)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func newEventResponse(e postgres.Event) eventResponse {
 }
 
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ type progressResponse struct {
 // streamEvents tells a run's events as they happen, from Last-Event-ID on, and the progress of its
 // claims in between. It ends when the run has ended and everything was told.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (s *Server) getSelf(w http.ResponseWriter, r *http.Request) error {
 // shutDownSelf is an executor's word that it goes down for good: it gets no new work, and may finish
 // what it claimed.
 func (s *Server) shutDownSelf(w http.ResponseWriter, r *http.Request) error {
-	body, err := readOptionalBody(w, r, toolpark.MaxBody)
+	body, err := readOptionalBody(w, r)
 	if err != nil {
 		return err
 	}

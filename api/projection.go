@@ -13,7 +13,7 @@ import (
 
 // frozenContext is what the run of the path may call.
 func (s *Server) frozenContext(r *http.Request) (*declaration.Context, error) {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Server) getSkills(w http.ResponseWriter, r *http.Request) error {
 
 // getOffered shows what the model of a round was offered, as it was then.
 func (s *Server) getOffered(w http.ResponseWriter, r *http.Request) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}

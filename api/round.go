@@ -234,6 +234,9 @@ func (s *Server) settledRound(r *http.Request) (number int, tasks []*postgres.Ta
 	defer sub.Close()
 	begin := time.Now()
 	run, err := s.DB.Run(r.Context(), member(r), id, postgres.ReadRoundSettled(id, number, &settled))
+	if err == nil {
+		err = detailed(run)
+	}
 	if err != nil {
 		return 0, nil, false, err
 	}
@@ -297,8 +300,11 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) error {
 // modelResult is what a model reads of a settled task.
 func modelResult(t *postgres.TaskDetail) (envelope.Result, error) {
 	result := envelope.Result{CallID: *t.ToolCallID, IsError: t.IsError}
-	if t.OriginalInput != nil {
+	switch {
+	case t.OriginalInput != nil:
 		result.Edited = t.Input
+	case t.ChildInput != nil:
+		result.Edited = t.ChildInput
 	}
 	if t.Status != toolpark.Completed {
 		result.Failure = &toolpark.TaskError{Key: *t.ErrorKey}

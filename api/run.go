@@ -41,26 +41,38 @@ type runResponse struct {
 
 // runnerEffects is evidence of which runners may have been touched: those that claimed a call that writes.
 type runnerEffects struct {
-	Status  string         `json:"status"` // untouched, touched
+	Status  string         `json:"status"` // untouched, touched, unavailable
+	Reason  toolpark.Code  `json:"reason,omitzero"`
 	Runners []runnerEffect `json:"runners"`
 }
 
 type runnerEffect struct {
-	Runner uuid.UUID `json:"runner_executor_public_id"`
-	Status string    `json:"status"`
-	Tasks  int       `json:"tasks"`
+	Runner     uuid.UUID      `json:"runner_executor_public_id"`
+	Status     string         `json:"status"`
+	Tasks      int            `json:"tasks"`
+	Checkpoint jsontext.Value `json:"checkpoint,omitzero"` // of its first claimed write, verbatim; lists leave it out
+}
+
+func newRunnerEffects(run *postgres.Run, facts *postgres.RunFacts) runnerEffects {
+	effects := runnerEffects{Status: "untouched", Runners: []runnerEffect{}}
+	if run.DetailsPrunedAt != nil {
+		effects.Status, effects.Reason = "unavailable", toolpark.CodeDetailsPruned
+		return effects
+	}
+	for _, touched := range facts.Touched {
+		effects.Status = "touched"
+		effects.Runners = append(effects.Runners, runnerEffect{
+			Runner: touched.ExecutorID, Status: "touched", Tasks: touched.Tasks, Checkpoint: touched.Checkpoint,
+		})
+	}
+	return effects
 }
 
 func newRunResponse(run *postgres.Run, facts *postgres.RunFacts) runResponse {
-	effects := runnerEffects{Status: "untouched", Runners: []runnerEffect{}}
-	for _, touched := range facts.Touched {
-		effects.Status = "touched"
-		effects.Runners = append(effects.Runners, runnerEffect{Runner: touched.ExecutorID, Status: "touched", Tasks: touched.Tasks})
-	}
 	return runResponse{
 		PublicID: run.ID, Status: run.Status, ApprovalMode: run.ApprovalMode, DefaultRunner: run.DefaultRunnerID,
-		Label: run.Label, Metadata: run.Metadata, Tasks: facts.Counts, RunnerEffects: effects, Refusal: run.Refusal,
-		CreatedAt: run.CreatedAt, EndedAt: run.EndedAt,
+		Label: run.Label, Metadata: run.Metadata, Tasks: facts.Counts,
+		RunnerEffects: newRunnerEffects(run, facts), Refusal: run.Refusal, CreatedAt: run.CreatedAt, EndedAt: run.EndedAt,
 	}
 }
 
@@ -201,7 +213,7 @@ func (s *Server) answerRun(w http.ResponseWriter, r *http.Request, id uuid.UUID,
 	if run.Status == toolpark.RunAccepting {
 		status = http.StatusAccepted
 	}
-	facts, err := s.DB.RunFacts(r.Context(), run.AccountID, []uuid.UUID{id})
+	facts, err := s.DB.RunFacts(r.Context(), run.AccountID, []uuid.UUID{id}, true)
 	if err != nil {
 		return err
 	}
@@ -217,7 +229,7 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	facts, err := s.DB.RunFacts(r.Context(), run.AccountID, []uuid.UUID{id})
+	facts, err := s.DB.RunFacts(r.Context(), run.AccountID, []uuid.UUID{id}, true)
 	if err != nil {
 		return err
 	}
@@ -245,7 +257,7 @@ func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
 	for i, run := range runs {
 		ids[i] = run.ID
 	}
-	facts, err := s.DB.RunFacts(r.Context(), member(r).Account, ids)
+	facts, err := s.DB.RunFacts(r.Context(), member(r).Account, ids, false)
 	if err != nil {
 		return err
 	}
@@ -265,6 +277,23 @@ func (s *Server) readableRun(r *http.Request) (*postgres.Run, error) {
 	return s.DB.Run(r.Context(), member(r), id)
 }
 
+// detailedRun is readableRun for what shows a run's details: of a run that was pruned they are refused.
+func (s *Server) detailedRun(r *http.Request) (*postgres.Run, error) {
+	run, err := s.readableRun(r)
+	if err != nil {
+		return nil, err
+	}
+	return run, detailed(run)
+}
+
+func detailed(run *postgres.Run) error {
+	if run.DetailsPrunedAt == nil {
+		return nil
+	}
+	return toolpark.Errorf(toolpark.CodeDetailsPruned,
+		"The run ended longer ago than details are kept: only its overview is left, at GET /agent_api/v1/runs/%s.", run.ID)
+}
+
 func (s *Server) completeRun(w http.ResponseWriter, r *http.Request) error {
 	if err := noFields(w, r); err != nil {
 		return err
@@ -281,7 +310,7 @@ func (s *Server) completeRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) error {
-	body, err := readOptionalBody(w, r, toolpark.MaxBody)
+	body, err := readOptionalBody(w, r)
 	if err != nil {
 		return err
 	}

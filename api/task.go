@@ -157,7 +157,7 @@ func newTaskResponse(t *postgres.TaskDetail) (taskResponse, error) {
 
 // readableTask names the task of the path, if the caller may read its run.
 func (s *Server) readableTask(r *http.Request) (toolpark.TaskID, error) {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return toolpark.TaskID{}, err
 	}
@@ -178,7 +178,7 @@ func pathKey(r *http.Request) (string, error) {
 }
 
 func (s *Server) listTasks(w http.ResponseWriter, r *http.Request) error {
-	run, err := s.readableRun(r)
+	run, err := s.detailedRun(r)
 	if err != nil {
 		return err
 	}

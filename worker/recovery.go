@@ -22,6 +22,7 @@ func (r *recovery) run(ctx context.Context) {
 	loops.Go(func() { r.every(ctx, wakeEvery, "wake", r.wake) })
 	loops.Go(func() { r.every(ctx, closedEvery, "look for closed workflows", r.closed) })
 	loops.Go(func() { r.every(ctx, sweepEvery, "sweep", r.sweep) })
+	loops.Go(func() { r.schedule(ctx) })
 	loops.Wait()
 }
 

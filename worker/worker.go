@@ -23,6 +23,7 @@ const (
 	checkEvery   = time.Second
 	checkTimeout = 5 * time.Second
 	tellEvery    = 30 * time.Second // how often a server that stays away is told of
+	upkeepAtOnce = 2                // long activities at once in one process; steps of tasks and runs are local ones
 	drainTimeout = 5 * time.Second  // how long a stopping worker waits for the steps under way
 
 	// taskPolls is how many polls for workflow tasks are open at once. The client gives half of them to its own
@@ -64,14 +65,18 @@ func (w *Worker) Run(ctx context.Context) error {
 		MaxConcurrentWorkflowTaskPollers:        taskPolls,
 		MaxConcurrentLocalActivityExecutionSize: w.Connections,
 		DisableRegistrationAliasing:             true,
-		LocalActivityWorkerOnly:                 true,
+		MaxConcurrentActivityExecutionSize:      upkeepAtOnce,
+		MaxConcurrentActivityTaskPollers:        1,
+		DisableEagerActivities:                  true,
 		WorkerStopTimeout:                       drainTimeout,
 		OnFatalError:                            fail,
 	})
 	wk.RegisterWorkflow(workflows.ToolTask)
 	wk.RegisterWorkflow(workflows.Run)
+	wk.RegisterWorkflow(workflows.Prune)
 	wk.RegisterActivity(&activities.Tasks{Park: w.Park, Delivery: w.Delivery, Log: w.Log})
 	wk.RegisterActivity(&activities.Runs{Park: w.Park})
+	wk.RegisterActivity(&activities.Retention{DB: w.Park.DB, Log: w.Log})
 	if err := wk.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}

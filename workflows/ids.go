@@ -21,6 +21,10 @@ func TaskWorkflowID(run uuid.UUID, key string, generation int) string {
 // RunWorkflowID names the workflow of a run: run/{run}.
 func RunWorkflowID(run uuid.UUID) string { return "run/" + run.String() }
 
+// PruneID names the schedule that prunes, and, followed by the time, its workflows: prune/{queue}. Two deployments in
+// one namespace have queues of their own.
+func PruneID(queue string) string { return "prune/" + queue }
+
 // TaskOfWorkflow reads a task workflow's id back. The account is not in it.
 func TaskOfWorkflow(id string) (task toolpark.GenerationID, ok bool) {
 	parts := strings.Split(id, "/")

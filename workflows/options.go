@@ -26,6 +26,16 @@ var freeze = workflow.LocalActivityOptions{
 	},
 }
 
+// upkeep is for work on the whole database that may take hours. It goes on where it was: what an attempt did is in the
+// database, and nothing else waits for it.
+var upkeep = workflow.ActivityOptions{
+	StartToCloseTimeout: 24 * time.Hour,
+	HeartbeatTimeout:    30 * time.Second,
+	RetryPolicy: &temporal.RetryPolicy{
+		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
+	},
+}
+
 const (
 	// taskTimeout is how long a worker may sit on a workflow task before another one gets it.
 	taskTimeout = 3 * time.Second

@@ -179,6 +179,37 @@ var histories = map[string]func(*testing.T, *shop) string{
 		return wait.WorkflowID()
 	},
 
+	"prune_nothing": func(_ *testing.T, s *shop) string { return s.prune() },
+
+	"prune_a_run": func(t *testing.T, s *shop) string {
+		task := s.echo(time.Hour)
+		task.Commit(task.Claim(), "done")
+		_, err := s.Agent.CompleteRun(t.Context(), s.run)
+		require.NoError(t, err)
+		s.Age(s.run, 91)
+		return s.prune()
+	},
+
+	"task_held_then_approved": func(_ *testing.T, s *shop) string {
+		task := s.held(`{}`)
+		s.approve(task, nil)
+		task.Commit(task.Claim(), "done")
+		return task.WorkflowID()
+	},
+
+	"task_held_then_denied": func(t *testing.T, s *shop) string {
+		task := s.held(`{}`)
+		_, err := s.Admin.Deny(t.Context(), s.run, task.Key, "no")
+		require.NoError(t, err)
+		return task.WorkflowID()
+	},
+
+	"task_hold_expires": func(_ *testing.T, s *shop) string {
+		task := s.held(`{}`, agent.ApprovalRule{Tool: "echo", Verdict: "ask", HoldMS: time.Second.Milliseconds()})
+		task.Settled()
+		return task.WorkflowID()
+	},
+
 	"run_completed": func(t *testing.T, s *shop) string {
 		run := s.RunOf(s.Agent, s.runner)
 		_, err := s.Agent.CompleteRun(t.Context(), run)

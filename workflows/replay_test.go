@@ -27,6 +27,7 @@ func TestReplay(t *testing.T) {
 			replayer := worker.NewWorkflowReplayer()
 			replayer.RegisterWorkflow(workflows.ToolTask)
 			replayer.RegisterWorkflow(workflows.Run)
+			replayer.RegisterWorkflow(workflows.Prune)
 			require.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(silent{}, path))
 		})
 	}

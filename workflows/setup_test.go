@@ -4,6 +4,7 @@ import (
 	"encoding/json/jsontext"
 	"testing"
 	"time"
+	"uuid"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/toolpark/toolpark/internal/envelope"
 	"github.com/toolpark/toolpark/internal/kerneltest"
+	"github.com/toolpark/toolpark/workflows"
 )
 
 // shop is a kernel with a runner that serves echo, and a run to author steps in.
@@ -53,6 +55,16 @@ func (s *shop) started(task *kerneltest.Task) {
 		_, err := s.Temporal.DescribeWorkflow(s.T.Context(), task.WorkflowID(), "")
 		return err == nil
 	})
+}
+
+// prune prunes as the schedule does, and returns the id of the workflow.
+func (s *shop) prune() string {
+	s.T.Helper()
+	id := workflows.PruneID("toolpark") + "-" + uuid.NewV7().String()
+	_, err := s.Temporal.ExecuteWorkflow(s.T.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: s.Queue},
+		workflows.Prune, workflows.PruneInput{})
+	require.NoError(s.T, err)
+	return id
 }
 
 // describe reads the newest run of a workflow.

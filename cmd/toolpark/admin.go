@@ -24,6 +24,7 @@ type AdminCmd struct {
 	Member     MemberCmd     `cmd:"" help:"Humans and agents."`
 	Executor   ExecutorCmd   `cmd:"" help:"Runners and tools providers."`
 	Credential CredentialCmd `cmd:"" help:"Bearers of members and executors."`
+	Retention  RetentionCmd  `cmd:"" help:"How long the details of ended runs are kept."`
 
 	db *postgres.DB
 }
@@ -39,22 +40,27 @@ func (c *AdminCmd) AfterApply(ctx context.Context) (err error) {
 
 // account is the account that the command is about.
 func (c *AdminCmd) account(ctx context.Context) (uuid.UUID, error) {
+	account, err := c.wholeAccount(ctx)
+	return account.ID, err
+}
+
+func (c *AdminCmd) wholeAccount(ctx context.Context) (postgres.Account, error) {
 	accounts, err := c.db.Accounts(ctx)
 	if err != nil {
-		return uuid.UUID{}, err
+		return postgres.Account{}, err
 	}
 	for _, account := range accounts {
 		if account.ID.String() == c.In || (c.In == "" && len(accounts) == 1) {
-			return account.ID, nil
+			return account, nil
 		}
 	}
 	switch {
 	case len(accounts) == 0:
-		return uuid.UUID{}, fmt.Errorf("there is no account yet; make one with: toolpark admin account create NAME")
+		return postgres.Account{}, fmt.Errorf("there is no account yet; make one with: toolpark admin account create NAME")
 	case c.In == "":
-		return uuid.UUID{}, fmt.Errorf("there are %d accounts; say which with --in ACCOUNT", len(accounts))
+		return postgres.Account{}, fmt.Errorf("there are %d accounts; say which with --in ACCOUNT", len(accounts))
 	}
-	return uuid.UUID{}, fmt.Errorf("there is no account %s", c.In)
+	return postgres.Account{}, fmt.Errorf("there is no account %s", c.In)
 }
 
 // member finds a member by handle or id.

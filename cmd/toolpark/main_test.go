@@ -76,6 +76,9 @@ func TestWrongSettingsStopTheStart(t *testing.T) {
 		"an agent alone":      {[]string{database}, []string{"admin", "member", "create", "agent", "bot"}, "--steward"},
 		"an unknown command":  {nil, []string{"fly"}, "fly"},
 		"two owners":          {[]string{database}, []string{"admin", "credential", "create", "--member=a", "--executor=b"}, "--member"},
+		"no retention":        {[]string{database}, []string{"admin", "retention", "set"}, "--days N, or --keep"},
+		"two retentions":      {[]string{database}, []string{"admin", "retention", "set", "--days=3", "--keep"}, "--keep"},
+		"no day kept":         {[]string{database}, []string{"admin", "retention", "set", "--days=0"}, "1 to 36500"},
 		"a broken connection": {[]string{"DATABASE_URL=postgres://%zz"}, []string{"admin", "account", "list"}, "parse"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,6 +188,18 @@ func TestAdmin(t *testing.T) {
 	refused(t, "remove the agent first", "member", "remove", "ada")
 	require.Equal(t, "removed", admin(t, "member", "remove", "bot")["status"])
 	require.False(t, works(t, credential.Executor, own["bearer"]))
+
+	t.Run("retention", func(t *testing.T) {
+		const days = "execution_details_retention_days"
+		require.EqualValues(t, 90, admin(t, "retention", "show")[days])
+		require.EqualValues(t, 7, admin(t, "retention", "set", "--days=7")[days])
+		require.EqualValues(t, 7, admin(t, "retention", "show")[days])
+		require.Nil(t, admin(t, "retention", "set", "--keep")[days])
+		shown, stderr, code := run(t, env, "admin", "retention", "show")
+		require.Zero(t, code, stderr)
+		require.Contains(t, shown, "for ever")
+		refused(t, "no account 7", "--in=7", "retention", "set", "--days=1")
+	})
 
 	t.Run("tables never show a secret but once", func(t *testing.T) {
 		stdout, _, _ := run(t, env, "admin", "credential", "create", "--member=ada")

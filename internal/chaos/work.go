@@ -43,6 +43,7 @@ type work struct {
 	next    atomic.Int64 // the number of the next round
 
 	interruptions atomic.Int64
+	decisions     atomic.Int64
 	finished      []proctest.Finished // once ended
 	err           error               // once ended
 }
@@ -61,7 +62,7 @@ func startWork(ctx context.Context, s *stack, agents int) (w *work, err error) {
 		}
 	}()
 	w.load = &proctest.Load{
-		Agent: &proctest.Agent{APIs: s.apis, Token: s.account.AgentToken}, Agents: agents, Round: w.round,
+		Agent: &proctest.Agent{APIs: s.apis, Token: s.account.AgentToken}, Agents: agents, Round: w.round, Rules: held,
 	}
 	for i, shell := range s.shells {
 		if err := w.declare(fmt.Sprintf(shellName, i), shell, proctest.Entry("bash", proctest.Writes)); err != nil {
@@ -88,6 +89,8 @@ func startWork(ctx context.Context, s *stack, agents int) (w *work, err error) {
 		return w, err
 	}
 	w.began = time.Now()
+	person := &proctest.Agent{APIs: s.apis, Token: s.account.HumanToken}
+	running.Go(func() { w.decide(background, person) })
 	running.Go(func() {
 		defer close(w.ended)
 		w.finished, w.err = w.load.Run(background)
@@ -146,8 +149,8 @@ func echo(name string) runner.Tool {
 	}
 }
 
-// round is the calls of the next round, each with an input of its own. Some go by way of tool_call, and one is a
-// search.
+// round is the calls of the next round, each with an input of its own. Some go by way of tool_call, some wait for
+// approval, and one is a search.
 func (w *work) round() []proctest.Expected {
 	if w.stopped.Load() {
 		return nil
@@ -165,6 +168,9 @@ func (w *work) round() []proctest.Expected {
 			input := fmt.Sprintf(`{"n":"%s"}`, text)
 			call.Name, call.Arguments = fmt.Sprintf(echoName, which), input
 			calls[i] = proctest.Expected{Call: call, Check: proctest.Completed(input)}
+		}
+		if (i == heldChild || i == heldCall) && !approved(number) {
+			calls[i].Check = proctest.Denied
 		}
 		switch i {
 		case 2, 3:
@@ -231,6 +237,6 @@ func (w *work) print(finished []proctest.Finished) {
 	}
 	took := w.took.Seconds()
 	fmt.Printf("%d runs, %d rounds, %d calls in %.0f s: %.1f calls/s\n", len(finished), rounds, rounds*width, took, float64(rounds*width)/took)
-	fmt.Printf("%d calls were interrupted with their runner; %d grants and %d answered commits were noted\n",
-		w.interruptions.Load(), granted, answered)
+	fmt.Printf("%d calls were interrupted with their runner; %d grants and %d answered commits were noted; %d decisions were answered\n",
+		w.interruptions.Load(), granted, answered, w.decisions.Load())
 }

@@ -99,9 +99,25 @@ func (c *cluster) serve() *exec.Cmd {
 		// Commits still reach the kernel, so that a killed server loses none of them; only a crash
 		// of the machine would. (synchronous_commit=off would lose some, and saves little more.)
 		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off")
+		if c.has("pg_stat_statements") {
+			// For tests that measure statements: loaded only at a start, and idle until a database turns it on.
+			args = append(args, "-c", "shared_preload_libraries=pg_stat_statements", "-c", "pg_stat_statements.track=none")
+		}
 	}
 	// Not bound to a context: a server ends by Stop, never because a start's context ended.
 	return c.command(context.Background(), "postgres", args...)
+}
+
+// has tells whether the server finds a library of its contributed modules, which packages may leave out.
+func (c *cluster) has(library string) bool {
+	for _, dir := range []string{"../lib", "../lib/postgresql"} {
+		for _, suffix := range []string{".so", ".dylib"} {
+			if _, err := os.Stat(filepath.Join(c.bin, dir, library+suffix)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // command prepares one of the server's programs, run as the server's account.

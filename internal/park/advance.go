@@ -214,10 +214,12 @@ func (a *advance) sleepNews(verdicts []postgres.Verdict) []notify.Message {
 	}
 	if a.dispatched {
 		messages = append(messages, notify.Message{Topic: notify.RunTopic(a.task.RunID)})
-		messages = append(messages, arrived(a.task.RunID, a.task.Key, a.task.Generation, a.task.AddressedTo)...)
+		// Whom it waited at hears first that it left, and then perhaps that it is there for itself to take.
+		note := notify.Gone(a.task.RunID, a.task.Key, a.task.Generation, string(toolpark.ByDecision))
 		for _, executor := range a.unlisted {
-			messages = append(messages, notify.Message{Topic: notify.InboxTopic(executor)})
+			messages = append(messages, notify.Message{Topic: notify.InboxTopic(executor), Note: note})
 		}
+		messages = append(messages, arrived(a.task.RunID, a.task.Key, a.task.Generation, a.task.AddressedTo)...)
 	}
 	if child := a.found.Start; child != nil {
 		messages = append(messages, notify.Message{Topic: notify.RunTopic(child.RunID)})

@@ -134,6 +134,9 @@ func (p *Park) edited(ctx context.Context, run *postgres.Run, id toolpark.TaskID
 	invalid := func(failure *toolpark.TaskError) error {
 		return toolpark.Errorf(toolpark.CodeValidationFailed, "%s: %s", failure.Key, failure.Detail).At("/input")
 	}
+	if raw.Kind() != jsontext.KindBeginObject { // a blank text or a quoted one is a provider's spelling, not an approver's
+		return nil, toolpark.Errorf(toolpark.CodeValidationFailed, "The input must be a JSON object.").At("/input")
+	}
 	input, failure := declaration.ReadInput(raw)
 	if failure != nil {
 		return nil, invalid(failure)
@@ -240,5 +243,19 @@ func declined(a toolpark.Approval) string {
 	if a.Reason == "" {
 		return "declined by " + who
 	}
-	return fmt.Sprintf("declined by %s, with the words %s", who, strconv.Quote(a.Reason))
+	return fmt.Sprintf("declined by %s, with the words %s", who, quoted(a.Reason))
 }
+
+// quoted is somebody's words between quotes, in at most maxQuoted bytes however many of them need an escape: a cut
+// behind the quotes would leave them open.
+func quoted(words string) string {
+	for {
+		quote := strconv.Quote(words)
+		if len(quote) <= maxQuoted {
+			return quote
+		}
+		words = strictjson.CutString(words, len(words)*maxQuoted/len(quote))
+	}
+}
+
+const maxQuoted = 2 * toolpark.MaxDecisionReason

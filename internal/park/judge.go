@@ -96,6 +96,7 @@ func (j *judgement) input(in toolpark.Input) {
 			return
 		}
 		j.decide(in)
+		return
 	case toolpark.InputCommit, toolpark.InputChild, toolpark.InputResolution, toolpark.InputTarget:
 		outcome, refusal := j.evidence.Report(j.task, in)
 		if refusal != nil {

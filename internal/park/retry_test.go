@@ -103,7 +103,7 @@ func TestARetryBeginsATaskAgain(t *testing.T) {
 	require.Equal(t, toolpark.CodeStaleClaim, code(l.stage(task, token, "late")))
 	require.Equal(t, toolpark.CodeNotRetryable, code(l.retry(task)))
 
-	facts, err := l.DB.RunFacts(t.Context(), l.ID, []uuid.UUID{task.Run})
+	facts, err := l.DB.RunFacts(t.Context(), l.ID, []uuid.UUID{task.Run}, false)
 	require.NoError(t, err)
 	require.Equal(t, map[toolpark.Status]int{toolpark.Completed: 1}, facts[task.Run].Counts)
 	require.Len(t, facts[task.Run].Touched, 1)
@@ -116,7 +116,7 @@ func TestAClaimOfAnEarlierGenerationIsEvidence(t *testing.T) {
 	task := l.author(time.Hour)
 	l.uncertain(task)
 	require.NoError(t, l.retry(task))
-	facts, err := l.DB.RunFacts(t.Context(), l.ID, []uuid.UUID{task.Run})
+	facts, err := l.DB.RunFacts(t.Context(), l.ID, []uuid.UUID{task.Run}, false)
 	require.NoError(t, err)
 	require.Len(t, facts[task.Run].Touched, 1, "the runner may have been touched, though nobody holds the call now")
 	require.Equal(t, l.runner.ID, facts[task.Run].Touched[0].ExecutorID)

@@ -19,6 +19,9 @@ func (db *DB) Announce(ctx context.Context, account, id uuid.UUID, a declaration
 	if err != nil {
 		return ExecutorDescription{}, err
 	}
+	if err := db.markSchemas(ctx, account, id, schemas); err != nil {
+		return ExecutorDescription{}, err
+	}
 	var described ExecutorDescription
 	err = db.Tx(ctx, func(tx *Tx) error {
 		// The executor's row first: two announcements at once follow one another.
@@ -90,14 +93,40 @@ func (c toolColumns) insert(ctx context.Context, tx *Tx, account, id uuid.UUID) 
 	return mapError(err, "store the tools of executor %s", id)
 }
 
-// insertOutputSchemas keeps each schema once per account, in the order of their hashes: announcements
-// that share schemas would otherwise wait for one another in a circle.
-func insertOutputSchemas(ctx context.Context, tx *Tx, account uuid.UUID, schemas map[[sha256.Size]byte]jsontext.Value) error {
+// markSchemas marks the output schemas that an executor is about to announce, and those that it announced until
+// now, as in use (retention_unused.go says why). It is a transaction of its own, in the order of their hashes, so
+// that announcements that share schemas do not wait for one another.
+func (db *DB) markSchemas(ctx context.Context, account, executor uuid.UUID, schemas map[[sha256.Size]byte]jsontext.Value) error {
+	_, err := db.Pool.Exec(ctx, `
+		WITH announced AS (
+			SELECT output_schema_hash AS hash FROM executor_tools WHERE executor_id = $2
+			UNION
+			SELECT unnest($3::bytea[])
+		), stale AS (
+			SELECT s.account_id, s.hash FROM output_schemas s
+			WHERE s.account_id = $1 AND s.hash IN (SELECT hash FROM announced) AND s.used_at < now() - $4::interval
+			ORDER BY s.hash
+			FOR NO KEY UPDATE
+		)
+		UPDATE output_schemas s SET used_at = now()
+		FROM stale
+		WHERE s.account_id = stale.account_id AND s.hash = stale.hash`, account, executor, sortedHashes(schemas), markUsed)
+	return mapError(err, "mark output schemas as in use")
+}
+
+func sortedHashes(schemas map[[sha256.Size]byte]jsontext.Value) [][]byte {
 	var hashes [][]byte
 	for sum := range schemas {
 		hashes = append(hashes, bytes.Clone(sum[:]))
 	}
 	slices.SortFunc(hashes, bytes.Compare)
+	return hashes
+}
+
+// insertOutputSchemas keeps each schema once per account, in the order of their hashes: announcements
+// that share schemas would otherwise wait for one another in a circle.
+func insertOutputSchemas(ctx context.Context, tx *Tx, account uuid.UUID, schemas map[[sha256.Size]byte]jsontext.Value) error {
+	hashes := sortedHashes(schemas)
 	documents := make([]jsontext.Value, len(hashes))
 	for i, hash := range hashes {
 		documents[i] = schemas[[sha256.Size]byte(hash)]

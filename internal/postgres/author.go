@@ -108,13 +108,6 @@ type NewRound struct {
 	Offered     *Projection    // what the model was offered; nil when that was not said
 }
 
-// Projection is what a model was offered, in its provider's form.
-type Projection struct {
-	Digest string
-	Format toolpark.Format
-	Tools  jsontext.Value
-}
-
 // InsertRound writes a round under a locked run, with its tasks, their inputs, their inbox rows and their
 // events, in a constant number of statements. Live tasks start their clock at run.Now.
 func InsertRound(tx *Tx, run *LockedRun, round *NewRound, tasks []NewTask) error {
@@ -125,8 +118,7 @@ func InsertRound(tx *Tx, run *LockedRun, round *NewRound, tasks []NewTask) error
 	var offered *string
 	if p := round.Offered; p != nil {
 		offered = &p.Digest
-		batch.Queue(`INSERT INTO projections (account_id, digest, format, tools) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
-			run.AccountID, p.Digest, p.Format, p.Tools)
+		queueProjection(batch, run.AccountID, p)
 	}
 	batch.Queue(`
 		INSERT INTO rounds (account_id, run_id, number, context_hash, tool_names, offered, created_at, settled_at)

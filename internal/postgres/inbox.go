@@ -117,9 +117,11 @@ func (db *DB) Inbox(ctx context.Context, account, executor uuid.UUID, after Inbo
 	return list, mapError(err, "list inbox of %s", executor)
 }
 
-// inboxVersion digests (task, generation, claimed) of all live rows of one address.
+// inboxVersion digests (task, generation, claimed) of all live rows of one address. When a row was dispatched tells a
+// call that waits for approval from the same call once it is approved, which may be for the same address.
 const inboxVersion = `md5(coalesce(string_agg(
-	d.run_id::text || '/' || d.task_key || '/' || d.generation || '/' || d.claimed, ',' ORDER BY d.run_id, d.task_key), ''))`
+	d.run_id::text || '/' || d.task_key || '/' || d.generation || '/' || d.claimed || '/' || extract(epoch FROM d.dispatched_at),
+	',' ORDER BY d.run_id, d.task_key), ''))`
 
 // InboxState reads the version of an inbox, and whether it lists anything unclaimed.
 func (db *DB) InboxState(ctx context.Context, account, executor uuid.UUID) (version string, unclaimed bool, err error) {

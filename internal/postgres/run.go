@@ -36,6 +36,7 @@ type Run struct {
 	CreatedAt       time.Time
 	AuthoredAt      time.Time
 	EndedAt         *time.Time
+	DetailsPrunedAt *time.Time // from then on only the run itself is there to be read
 }
 
 // Principal is for whom executors are eligible in the run.
@@ -44,7 +45,7 @@ func (r *Run) Principal() Principal { return Principal{Account: r.AccountID, Hum
 const runColumns = `r.id, r.account_id, r.creator_id, r.agent_id,
 	(SELECT coalesce(p.steward_id, p.id) FROM members p WHERE p.id = coalesce(r.agent_id, r.creator_id)) AS human_id, r.status, r.approval_mode, r.default_runner_id,
 	r.context_hash, r.requested, r.requested_tool_names AS requested_names, r.refusal, r.label, r.metadata, r.rounds, r.appends, r.event_seq, r.stop_forced, r.created_at,
-	r.authored_at, r.ended_at`
+	r.authored_at, r.ended_at, r.details_pruned_at`
 
 // runReadable holds for the runs that a member may read and write: its creator, its agent, the agent's
 // steward, and the account's human administrators. $1 is the account, $2 the member, $3 whether it is
@@ -107,59 +108,6 @@ func (db *DB) RunsPage(ctx context.Context, m toolpark.Member, before *uuid.UUID
 	return runs, mapError(err, "list runs")
 }
 
-// RunFacts is what a run's tasks say about it.
-type RunFacts struct {
-	Counts  map[toolpark.Status]int
-	Touched []TouchedRunner
-}
-
-// TouchedRunner is evidence that an effect may have happened on an executor: it claimed calls that write.
-type TouchedRunner struct {
-	ExecutorID uuid.UUID
-	Tasks      int
-}
-
-// RunFacts counts the tasks of each run by status, and those whose write an executor claimed, in whichever
-// generation, by executor, for all of the given runs at once.
-func (db *DB) RunFacts(ctx context.Context, account uuid.UUID, runs []uuid.UUID) (map[uuid.UUID]*RunFacts, error) {
-	facts := make(map[uuid.UUID]*RunFacts, len(runs))
-	for _, id := range runs {
-		facts[id] = &RunFacts{Counts: map[toolpark.Status]int{}}
-	}
-	rows, _ := db.Pool.Query(ctx, `
-		WITH claims AS (
-			SELECT run_id, key, claimed_by FROM tasks
-			WHERE account_id = $1 AND run_id = ANY($2) AND effect_profile->>'kind' = 'write' AND claimed_by IS NOT NULL
-			UNION
-			SELECT run_id, task_key, (facts->>'claimed_by')::uuid FROM task_generations
-			WHERE account_id = $1 AND run_id = ANY($2) AND facts->'effect_profile'->>'kind' = 'write'
-				AND facts->>'claimed_by' IS NOT NULL
-		)
-		SELECT run_id, status, NULL::uuid AS claimed_by, count(*) FROM tasks
-		WHERE account_id = $1 AND run_id = ANY($2)
-		GROUP BY run_id, status
-		UNION ALL
-		SELECT run_id, '', claimed_by, count(*) FROM claims
-		GROUP BY run_id, claimed_by
-		ORDER BY 1, 3, 2`, account, runs)
-	var (
-		run     uuid.UUID
-		status  toolpark.Status
-		claimed *uuid.UUID
-		count   int
-	)
-	_, err := pgx.ForEachRow(rows, []any{&run, &status, &claimed, &count}, func() error {
-		f := facts[run]
-		if claimed == nil {
-			f.Counts[status] = count
-			return nil
-		}
-		f.Touched = append(f.Touched, TouchedRunner{ExecutorID: *claimed, Tasks: count})
-		return nil
-	})
-	return facts, mapError(err, "count tasks")
-}
-
 // ContextDocument reads a frozen context by its hash.
 func ContextDocument(ctx context.Context, q Querier, account uuid.UUID, hash []byte) (jsontext.Value, error) {
 	var document jsontext.Value
@@ -181,10 +129,20 @@ func AcceptRun(tx *Tx, run *LockedRun, approvalMode string, hash []byte, documen
 	moveEvents(batch, run, 1)
 }
 
-// queueContext stores a frozen context by its content.
+// queueContext stores a frozen context by its content, and marks it as in use (retention_unused.go says why). The
+// output schemas that it names are read out of it only when it is new.
 func queueContext(batch *pgx.Batch, account uuid.UUID, hash []byte, document jsontext.Value) {
-	batch.Queue(`INSERT INTO frozen_contexts (account_id, hash, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		account, hash, document)
+	batch.Queue(`
+		UPDATE frozen_contexts SET used_at = now()
+		WHERE account_id = $1 AND hash = $2 AND used_at < now() - $3::interval`, account, hash, markUsed)
+	batch.Queue(`
+		INSERT INTO frozen_contexts (account_id, hash, document, output_schemas)
+		SELECT $1, $2, $3, ARRAY(
+			SELECT DISTINCT decode(tool->'served'->>'output_schema_hash', 'base64')
+			FROM json_array_elements($3::json->'tools') AS tool
+			WHERE tool->'served'->>'output_schema_hash' IS NOT NULL)
+		WHERE NOT EXISTS (SELECT FROM frozen_contexts WHERE account_id = $1 AND hash = $2)
+		ON CONFLICT DO NOTHING`, account, hash, document)
 }
 
 // RefuseRun keeps the refusal and nothing else; the run's Idempotency-Key is free again.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/catalog"
 )
 
 // wakeGrace is how long a task's workflow has to act by itself before the recovery loop nudges it.
@@ -91,6 +92,7 @@ type TaskDetail struct {
 	toolpark.Task
 	Input             jsontext.Value // what it runs with
 	OriginalInput     jsontext.Value // what was asked before an approver edited it; nil when nobody did
+	ChildInput        jsontext.Value // of a tool_call: what the call that it made ran with, if an approver edited that; else nil
 	Content           jsontext.Value
 	StructuredContent jsontext.Value
 	Title             *string
@@ -104,7 +106,12 @@ var taskDetails = detailsOf("tasks")
 // detailsOf selects whole tasks from rows of tasks, called t.
 func detailsOf(rows string) string {
 	return `
-	SELECT ` + taskColumns + `, p.input, p.original_input, r.content, r.structured_content, r.title, r.metadata, r.error_detail,
+	SELECT ` + taskColumns + `, p.input, p.original_input,
+		CASE WHEN t.kernel_tool = '` + catalog.ToolsCall + `' THEN (
+			SELECT c.input FROM task_payloads c
+			WHERE c.run_id = t.run_id AND c.task_key = t.key || '-call-' || t.generation AND c.generation = 1
+				AND c.original_input IS NOT NULL) END AS child_input,
+		r.content, r.structured_content, r.title, r.metadata, r.error_detail,
 		r.rejected_result
 	FROM ` + rows + ` t
 	LEFT JOIN task_payloads p ON p.run_id = t.run_id AND p.task_key = t.key AND p.generation = t.generation

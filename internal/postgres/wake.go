@@ -21,7 +21,7 @@ func (db *DB) DueTasks(ctx context.Context, limit int) ([]*toolpark.Task, error)
 	rows, _ := db.Pool.Query(ctx, `
 		WITH due AS (
 			SELECT run_id, key FROM tasks
-			WHERE wake_at < clock_timestamp()
+			WHERE wake_at < now()
 			ORDER BY wake_at
 			LIMIT $1
 			FOR NO KEY UPDATE SKIP LOCKED
@@ -45,7 +45,7 @@ func (db *DB) DueRuns(ctx context.Context, limit int) ([]RunRef, error) {
 	rows, _ := db.Pool.Query(ctx, `
 		WITH due AS (
 			SELECT id FROM runs
-			WHERE wake_at < clock_timestamp()
+			WHERE wake_at < now()
 			ORDER BY wake_at
 			LIMIT $1
 			FOR NO KEY UPDATE SKIP LOCKED

@@ -15,6 +15,7 @@ import (
 // Account is a tenant with a person and an agent that answers to her.
 type Account struct {
 	ID         uuid.UUID
+	HumanToken string
 	AgentToken string
 
 	db    *postgres.DB
@@ -42,6 +43,9 @@ func NewAccount(ctx context.Context, db *postgres.DB) (*Account, error) {
 		return nil, err
 	}
 	a := &Account{ID: made.ID, db: db, human: human.ID}
+	if _, a.HumanToken, err = postgres.CreateCredential(ctx, db.Pool, made.ID, credential.Member, human.ID, "", nil); err != nil {
+		return nil, err
+	}
 	_, a.AgentToken, err = postgres.CreateCredential(ctx, db.Pool, made.ID, credential.Member, robot.ID, "", nil)
 	return a, err
 }

@@ -50,12 +50,13 @@ func (a *Agent) Try(ctx context.Context, request func(*agent.Client) error) erro
 
 // OpenRun creates a run that may call what is declared and the kernel's tools, and waits until it is accepted.
 func (a *Agent) OpenRun(ctx context.Context, definitions ...jsontext.Value) (string, error) {
-	request := agent.NewRun{
-		Configuration: &agent.Configuration{
-			ToolDefinitions: definitions, KernelTools: []string{catalog.ToolsSearch, catalog.ToolsCall}, ApprovalMode: "bypass",
-		},
-		IdempotencyKey: uuid.NewV7().String(),
-	}
+	return a.OpenRunAs(ctx, agent.Configuration{ToolDefinitions: definitions, ApprovalMode: "bypass"})
+}
+
+// OpenRunAs is OpenRun with more in its configuration.
+func (a *Agent) OpenRunAs(ctx context.Context, c agent.Configuration) (string, error) {
+	c.KernelTools = []string{catalog.ToolsSearch, catalog.ToolsCall}
+	request := agent.NewRun{Configuration: &c, IdempotencyKey: uuid.NewV7().String()}
 	for {
 		var run agent.Run
 		err := a.Try(ctx, func(c *agent.Client) (err error) {

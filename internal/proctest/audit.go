@@ -27,6 +27,16 @@ var facts = []struct{ fact, breaches string }{
 	{"every earlier generation of a task is kept", `
 		SELECT t.run_id || ' ' || t.key FROM tasks t
 		WHERE t.generation - 1 <> (SELECT count(*) FROM task_generations g WHERE g.run_id = t.run_id AND g.task_key = t.key)`},
+	{"a call is dispatched once at most after it was approved", `
+		SELECT run_id || ' ' || (data->>'task_key') || ': ' || count(*) FROM events
+		WHERE type = 'task_status' AND data->>'status' IN ('dispatched', 'running')
+		GROUP BY run_id, data->>'task_key', data->>'generation'
+		HAVING count(*) > 1`},
+	{"one decision at most stands of every generation of a task", `
+		SELECT run_id || ' ' || task_key || ': ' || count(*) FROM task_inputs
+		WHERE kind IN ('approve', 'deny') AND verdict->>'code' = ''
+		GROUP BY run_id, task_key, generation
+		HAVING count(*) > 1`},
 	{"every settled task has one result", `
 		SELECT t.run_id || ' ' || t.key FROM tasks t
 		LEFT JOIN task_results r ON r.run_id = t.run_id AND r.task_key = t.key AND r.generation = t.generation
@@ -50,6 +60,7 @@ var facts = []struct{ fact, breaches string }{
 			OR r.settled_at IS NULL`},
 	{"events are numbered from 1 without gaps", `
 		SELECT r.id || ': ' || count(e.seq) || ' of ' || r.event_seq FROM runs r LEFT JOIN events e ON e.run_id = r.id
+		WHERE r.details_pruned_at IS NULL
 		GROUP BY r.id
 		HAVING count(e.seq) <> r.event_seq OR coalesce(min(e.seq), 1) <> 1 OR coalesce(max(e.seq), 0) <> r.event_seq`},
 	{"every run is over", `

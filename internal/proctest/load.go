@@ -3,6 +3,7 @@ package proctest
 import (
 	"context"
 	"encoding/json/jsontext"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 type Load struct {
 	Agent       *Agent
 	Definitions []jsontext.Value
+	Rules       []agent.ApprovalRule // beside them every call is allowed
 	Agents      int
 	Round       func() []Expected // the calls of the next round; none ends one agent's work
 }
@@ -55,7 +57,10 @@ func (l *Load) Run(ctx context.Context) ([]Finished, error) {
 }
 
 func (l *Load) work(ctx context.Context) (Finished, error) {
-	run, err := l.Agent.OpenRun(ctx, l.Definitions...)
+	run, err := l.Agent.OpenRunAs(ctx, agent.Configuration{
+		ToolDefinitions: l.Definitions, ApprovalMode: "rules",
+		ApprovalRules: append([]agent.ApprovalRule{{Tool: "*", Verdict: "allow"}}, l.Rules...),
+	})
 	if err != nil {
 		return Finished{}, fmt.Errorf("open a run: %w", err)
 	}
@@ -134,6 +139,14 @@ func Searched(id, tool string) Expected {
 			return nil
 		},
 	}
+}
+
+// Denied expects a call that somebody declined.
+func Denied(t agent.Task) error {
+	if t.Status != toolpark.Failed || t.Error == nil || t.Error.Key != toolpark.ErrApprovalDenied {
+		return errors.New("want a call that was declined")
+	}
+	return nil
 }
 
 // Completed expects a completed call with an output.

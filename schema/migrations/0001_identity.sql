@@ -5,7 +5,8 @@ CREATE TABLE accounts (
     id uuid PRIMARY KEY,
     name text NOT NULL CHECK (name <> ''),
     workspace_id uuid NOT NULL UNIQUE,
-    execution_details_retention_days integer DEFAULT 90 CHECK (execution_details_retention_days > 0),
+    execution_details_retention_days integer DEFAULT 90 -- null keeps the details of ended runs
+        CHECK (execution_details_retention_days BETWEEN 1 AND 36500),
     created_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -77,12 +78,14 @@ CREATE TABLE executor_tools (
     PRIMARY KEY (executor_id, name)
 );
 CREATE INDEX executor_tools_by_name ON executor_tools (account_id, name);
+CREATE INDEX executor_tools_by_schema ON executor_tools (account_id, output_schema_hash) WHERE output_schema_hash IS NOT NULL;
 
 -- Output schemas by content: a task keeps the hash it was accepted with.
 CREATE TABLE output_schemas (
     account_id uuid NOT NULL REFERENCES accounts,
     hash bytea NOT NULL, -- SHA-256 of the document's bytes
     document json NOT NULL,
+    used_at timestamptz NOT NULL DEFAULT now(), -- when it was announced or dropped last, to within half a day
     PRIMARY KEY (account_id, hash)
 );
 

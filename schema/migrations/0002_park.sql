@@ -6,8 +6,11 @@ CREATE TABLE frozen_contexts (
     account_id uuid NOT NULL REFERENCES accounts,
     hash bytea NOT NULL, -- SHA-256 of the document's bytes
     document json NOT NULL,
+    output_schemas bytea[] NOT NULL DEFAULT '{}', -- the hashes that its document names
+    used_at timestamptz NOT NULL DEFAULT now(), -- when it was frozen last, to within half a day
     PRIMARY KEY (account_id, hash)
 );
+CREATE INDEX frozen_contexts_by_schema ON frozen_contexts USING gin (output_schemas);
 
 -- What a model was offered, in its provider's form, for the rounds that say so; stored by content.
 CREATE TABLE projections (
@@ -15,6 +18,7 @@ CREATE TABLE projections (
     digest text COLLATE "C" NOT NULL,
     format text NOT NULL CHECK (format IN ('chat_completions', 'responses', 'anthropic')),
     tools json NOT NULL,
+    used_at timestamptz NOT NULL DEFAULT now(), -- when it was offered last, to within half a day
     PRIMARY KEY (account_id, digest)
 );
 
@@ -41,14 +45,23 @@ CREATE TABLE runs (
     created_at timestamptz NOT NULL DEFAULT now(),
     authored_at timestamptz NOT NULL DEFAULT now(),
     ended_at timestamptz,
+    details_pruned_at timestamptz, -- from here on nobody reads its details: they are being deleted, or are gone
+    details_gone_at timestamptz, -- the last of them was deleted
+    pruned_tasks json, -- how many tasks were deleted, by status; null until it is pruned
     FOREIGN KEY (account_id, creator_id) REFERENCES members (account_id, id),
     FOREIGN KEY (account_id, agent_id) REFERENCES members (account_id, id),
     FOREIGN KEY (account_id, default_runner_id) REFERENCES executors (account_id, id),
-    FOREIGN KEY (account_id, context_hash) REFERENCES frozen_contexts (account_id, hash)
+    FOREIGN KEY (account_id, context_hash) REFERENCES frozen_contexts (account_id, hash),
+    CHECK (details_pruned_at IS NULL OR status IN ('completed', 'canceled')),
+    CHECK ((details_pruned_at IS NULL) = (pruned_tasks IS NULL))
 );
 CREATE INDEX runs_of_account ON runs (account_id, id);
 CREATE INDEX runs_to_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX runs_refused ON runs (ended_at) WHERE status = 'refused';
+CREATE INDEX runs_to_prune ON runs (account_id, ended_at)
+    WHERE status IN ('completed', 'canceled') AND details_pruned_at IS NULL;
+CREATE INDEX runs_half_pruned ON runs (details_pruned_at) WHERE details_gone_at IS NULL AND details_pruned_at IS NOT NULL;
+CREATE INDEX runs_of_context ON runs (account_id, context_hash) WHERE context_hash IS NOT NULL;
 
 CREATE TABLE rounds (
     run_id uuid NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -63,6 +76,8 @@ CREATE TABLE rounds (
     FOREIGN KEY (account_id, context_hash) REFERENCES frozen_contexts (account_id, hash),
     FOREIGN KEY (account_id, offered) REFERENCES projections (account_id, digest)
 );
+CREATE INDEX rounds_of_context ON rounds (account_id, context_hash) WHERE context_hash IS NOT NULL;
+CREATE INDEX rounds_offered ON rounds (account_id, offered) WHERE offered IS NOT NULL;
 
 CREATE TABLE tasks (
     run_id uuid NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -121,6 +136,8 @@ CREATE TABLE tasks (
     CHECK ((claimed_by IS NULL) = (claim_token_hash IS NULL))
 ) WITH (fillfactor = 70); -- room for claims and stagings, which touch no index, on the same page
 CREATE INDEX tasks_of_round ON tasks (run_id, round, position);
+CREATE INDEX tasks_of_parent ON tasks (run_id, parent_key) WHERE parent_key IS NOT NULL;
+CREATE INDEX tasks_by_schema ON tasks (account_id, output_schema_hash) WHERE output_schema_hash IS NOT NULL;
 CREATE INDEX tasks_live ON tasks (run_id, round) WHERE settled_at IS NULL;
 CREATE INDEX tasks_to_wake ON tasks (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX tasks_for_people ON tasks (account_id, began_at, run_id, key) WHERE status IN ('needs_approval', 'awaiting_input');
