@@ -240,11 +240,7 @@ func TestAWaitMeetsItsDeadline(t *testing.T) {
 		wait := l.waitFor(target)
 		require.NoError(t, l.advance(wait))
 		require.NoError(t, l.advance(target))
-<<<<<<< HEAD
 		require.NoError(t, l.DB.Started(t.Context(), []toolpark.GenerationID{first(wait)}))
-=======
-		require.NoError(t, l.DB.Started(t.Context(), []toolpark.GenerationID{{TaskID: wait.TaskID, Generation: 1}}))
->>>>>>> main
 		require.True(t, l.due(wait), "its alarm still rings")
 	})
 }
@@ -276,13 +272,7 @@ func TestEverybodyWaitsForEverybody(t *testing.T) {
 			if (n+i)%2 == 0 {
 				acts = append(acts, func() error { return l.cancelTask(task) })
 			} else {
-<<<<<<< HEAD
 				acts = append(acts, func() error { return l.Park.StageTermination(t.Context(), first(task)) })
-=======
-				acts = append(acts, func() error {
-					return l.Park.StageTermination(t.Context(), toolpark.GenerationID{TaskID: task.TaskID, Generation: 1})
-				})
->>>>>>> main
 			}
 		}
 		stop := func() error { return l.DB.StageCancels(t.Context(), l.ID, w.TaskID.Run, nil) }
@@ -418,13 +408,7 @@ func TestEverythingHappensToAnAskAtOnce(t *testing.T) {
 			func() error { return l.resolve(question, "b") },
 			func() error { return l.cancelTask(call) },
 			func() error { return l.cancelTask(question) },
-<<<<<<< HEAD
 			func() error { return l.Park.StageTermination(t.Context(), first(call)) },
-=======
-			func() error {
-				return l.Park.StageTermination(t.Context(), toolpark.GenerationID{TaskID: call.TaskID, Generation: 1})
-			},
->>>>>>> main
 			func() error { return l.DB.StageCancels(t.Context(), l.ID, call.Run, nil) },
 		)
 		for n, err := range errs {
