@@ -327,6 +327,23 @@ func TestAQuestionEnds(t *testing.T) {
 		}
 	})
 
+	t.Run("and begins again when it is retried", func(t *testing.T) {
+		ref := s.ask(run, `"prompt":"Which?"`)
+		s.resolve(ref, `{"content":"Nobody knows.","outcome":"failed"}`).ok(http.StatusOK)
+		again, err := s.Agent.Retry(t.Context(), run, ref.TaskKey)
+		require.NoError(t, err)
+		require.Equal(t, toolpark.AwaitingInput, again.Status)
+		require.Equal(t, 2, again.Generation)
+		found, err := s.Admin.Asks(t.Context(), agent.WaitingFilter{Run: run})
+		require.NoError(t, err)
+		require.Equal(t, []string{ref.TaskKey}, keysOf(found))
+		require.True(t, found[0].Redelivery)
+		require.Contains(t, inbox(t, s.AgentAt), ref.TaskKey)
+		a := s.resolve(ref, `{"content":"Nobody knows.","outcome":"failed"}`).ok(http.StatusOK)
+		require.Equal(t, "2", string(a.raw("/task/generation")), "what was answered before counts no more")
+		require.EqualValues(t, toolpark.Failed, a.text("/task/status"))
+	})
+
 	t.Run("with its run", func(t *testing.T) {
 		run := s.run()
 		ref := s.ask(run, `"prompt":"Which?"`)

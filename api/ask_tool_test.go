@@ -118,6 +118,18 @@ func TestAnAskEndsAsItsQuestionDoes(t *testing.T) {
 		})
 	}
 
+	t.Run("each time that it is retried", func(t *testing.T) {
+		call, question := s.asked(run, `{"prompt":"Which?"}`)
+		s.overdue(question)
+		require.Equal(t, toolpark.ErrAskTimeout, s.settled(call).text("/task/error/key"))
+		_, err := s.Agent.Retry(t.Context(), run, call.TaskKey)
+		require.NoError(t, err)
+		second := s.made(call, "-ask-2")
+		s.resolve(second, `{"content":"This."}`).ok(http.StatusOK)
+		require.Equal(t, "This.", s.settled(call).text("/task/output"))
+		require.EqualValues(t, toolpark.TimedOut, s.settled(question).text("/task/status"))
+	})
+
 	t.Run("through tool_call", func(t *testing.T) {
 		wrapper := s.call(run, "tool_call", `{"name":"ask","input":{"prompt":"Which?"}}`)
 		call := s.made(wrapper, "-call-1")

@@ -128,6 +128,30 @@ func TestAWaitTellsHowItsTaskEnded(t *testing.T) {
 		})
 	})
 
+	t.Run("of the generation that lives when it looks", func(t *testing.T) {
+		ref, token := s.claimed(run, "look")
+		first := s.waitFor(ref, "")
+		s.report(ref, token, `"content":"no","outcome":"failed"`).ok(http.StatusOK)
+		failed := fmt.Sprintf(`{"error":{"detail":"no","key":"tool_failed"},"generation":1,"is_error":false,"status":"failed","task":%q}`, ref.TaskKey)
+		s.told(first, failed)
+		_, err := s.Agent.Retry(t.Context(), run, ref.TaskKey)
+		require.NoError(t, err)
+		second := s.waitFor(ref, "")
+		s.report(ref, s.claim(ref), `"content":"done"`).ok(http.StatusOK)
+		s.told(second, fmt.Sprintf(`{"generation":2,"is_error":false,"status":"completed","task":%q}`, ref.TaskKey))
+		s.told(first, failed)
+	})
+
+	t.Run("again when the wait is retried", func(t *testing.T) {
+		ref, token := s.claimed(run, "look")
+		wait := s.waitFor(ref, `,"timeout_ms":1`)
+		require.EqualValues(t, toolpark.TimedOut, s.settled(wait).text("/task/status"))
+		s.report(ref, token, `"content":"done"`).ok(http.StatusOK)
+		_, err := s.Agent.Retry(t.Context(), run, wait.TaskKey)
+		require.NoError(t, err)
+		s.told(wait, completed(ref))
+	})
+
 	t.Run("through the client", func(t *testing.T) {
 		made, err := s.Agent.AppendTasks(t.Context(), run, []agent.Step{
 			{Name: "look", Route: &agent.Route{Kind: "runner"}, Key: "mine"}, {WaitFor: "mine", TimeoutMS: 60_000, Key: "until"},

@@ -86,7 +86,8 @@ func (p *Park) again(
 	next := postgres.NewTask{
 		Key: task.Key, Round: task.Round, ParentKey: task.ParentKey, Kind: task.Kind, Origin: task.Origin,
 		Status: firstStatus(task), ToolName: task.ToolName, KernelTool: task.KernelTool, AddressedRole: task.AddressedRole,
-		AddressedTo: task.AddressedTo, TargetName: task.TargetName, TimeoutMS: task.TimeoutMS,
+		AddressedTo: task.AddressedTo, TargetName: task.TargetName, WaitsFor: task.WaitsFor,
+		TimeoutMS: task.TimeoutMS,
 	}
 	if task.Kind == toolpark.KindTool {
 		if err := p.admitAgain(ctx, tx, run, task, input, &next); err != nil {

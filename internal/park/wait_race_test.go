@@ -129,19 +129,42 @@ func TestAWaitMeetsTheSettlementOfItsTask(t *testing.T) {
 		t.Parallel()
 		l := newLot(t)
 		target := l.reported()
-		first := l.waitFor(target)
-		require.NoError(t, l.advance(first))
+		early := l.waitFor(target)
+		require.NoError(t, l.advance(early))
 		require.True(t, target.Row().Watched)
-		var second *kerneltest.Task
-		errs := atOnce(l.stepping(target), l.stepping(first), func() error {
-			second = l.waitFor(target)
-			return l.advance(second)
+		var late *kerneltest.Task
+		errs := atOnce(l.stepping(target), l.stepping(early), func() error {
+			late = l.waitFor(target)
+			return l.advance(late)
 		})
 		require.NoError(t, errors.Join(errs...))
-		require.NoError(t, errors.Join(l.advance(first), l.advance(second)))
-		l.tells(first, target)
-		l.tells(second, target)
+		require.NoError(t, errors.Join(l.advance(early), l.advance(late)))
+		l.tells(early, target)
+		l.tells(late, target)
 		l.noDeadlock()
+	})
+
+	t.Run("its task lives again before the wait looks", func(t *testing.T) {
+		t.Parallel()
+		l := newLot(t)
+		target := l.author(time.Hour)
+		wait := l.waitFor(target)
+		require.NoError(t, l.advance(wait))
+		_, err := l.Park.StageCommit(t.Context(), l.runner.As(l.Account), target.TaskID, l.claim(target),
+			envelope.Fields{Content: jsontext.Value(`"no"`), Outcome: jsontext.Value(`"failed"`)})
+		require.NoError(t, err)
+		require.NoError(t, l.advance(target))
+		_, err = l.Park.Retry(t.Context(), target.TaskID)
+		require.NoError(t, err)
+		require.NoError(t, l.advance(wait))
+		require.Equal(t, toolpark.Running, wait.Row().Status)
+		require.NoError(t, l.stage(target, l.claim(target), "done"))
+		a, err := l.Park.Advance(t.Context(), target.TaskID, 2, false)
+		require.NoError(t, err)
+		require.Equal(t, wait.Key, a.Nudge[0].Key)
+		require.NoError(t, l.advance(wait))
+		require.JSONEq(t, fmt.Sprintf(`{"generation":2,"is_error":false,"status":"completed","task":%q}`, target.Key),
+			string(wait.Row().StructuredContent))
 	})
 
 	t.Run("the nudges name those who wait, and none that has settled", func(t *testing.T) {
@@ -217,7 +240,7 @@ func TestAWaitMeetsItsDeadline(t *testing.T) {
 		wait := l.waitFor(target)
 		require.NoError(t, l.advance(wait))
 		require.NoError(t, l.advance(target))
-		require.NoError(t, l.DB.Started(t.Context(), []toolpark.GenerationID{{TaskID: wait.TaskID, Generation: 1}}))
+		require.NoError(t, l.DB.Started(t.Context(), []toolpark.GenerationID{first(wait)}))
 		require.True(t, l.due(wait), "its alarm still rings")
 	})
 }
@@ -249,9 +272,7 @@ func TestEverybodyWaitsForEverybody(t *testing.T) {
 			if (n+i)%2 == 0 {
 				acts = append(acts, func() error { return l.cancelTask(task) })
 			} else {
-				acts = append(acts, func() error {
-					return l.Park.StageTermination(t.Context(), toolpark.GenerationID{TaskID: task.TaskID, Generation: 1})
-				})
+				acts = append(acts, func() error { return l.Park.StageTermination(t.Context(), first(task)) })
 			}
 		}
 		stop := func() error { return l.DB.StageCancels(t.Context(), l.ID, w.TaskID.Run, nil) }
@@ -387,9 +408,7 @@ func TestEverythingHappensToAnAskAtOnce(t *testing.T) {
 			func() error { return l.resolve(question, "b") },
 			func() error { return l.cancelTask(call) },
 			func() error { return l.cancelTask(question) },
-			func() error {
-				return l.Park.StageTermination(t.Context(), toolpark.GenerationID{TaskID: call.TaskID, Generation: 1})
-			},
+			func() error { return l.Park.StageTermination(t.Context(), first(call)) },
 			func() error { return l.DB.StageCancels(t.Context(), l.ID, call.Run, nil) },
 		)
 		for n, err := range errs {
