@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	"internal/envelope":    {".", "internal/strictjson"},
 	"internal/approval":    {".", "internal/strictjson"},
 	"internal/declaration": {".", "internal/approval", "internal/catalog", "internal/strictjson", "schema"},
-	"internal/postgres":    {".", "internal/catalog", "internal/credential", "internal/declaration", "internal/notify"},
+	"internal/postgres":    {".", "internal/credential", "internal/declaration", "internal/notify"},
 	"internal/park":        {".", "internal/approval", "internal/catalog", "internal/declaration", "internal/envelope", "internal/notify", "internal/postgres", "internal/strictjson", "schema"},
 	"activities":           {".", "internal/park", "internal/postgres"},
 	"workflows":            {".", "activities", "internal/catalog", "internal/visibility"},
