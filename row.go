@@ -60,6 +60,9 @@ type Approval struct {
 	DecidedAt time.Time  `json:"decided_at"`
 	Reason    string     `json:"reason,omitzero"` // a denial's
 	Edited    bool       `json:"edited,omitzero"` // it runs with another input than the call asked for
+
+	// InputDigest is that of the call as it waited for the decision; empty when nobody decided.
+	InputDigest string `json:"input_digest,omitzero"`
 }
 
 // What an Approval's Origin may be.

@@ -140,6 +140,9 @@ func TestAnApproverEditsTheInput(t *testing.T) {
 	const edited = `{"command":"ls /tmp","n":2.500}`
 	s.decide(s.Admin, ref, "approve", `{"input_digest":"`+digest+`","input":`+edited+`}`).ok(http.StatusOK)
 	s.decide(s.Admin, ref, "approve", `{"input":`+edited+`}`).ok(http.StatusOK)
+	again := s.decide(s.Admin, ref, "approve", `{"input_digest":"`+digest+`","input":`+edited+`}`).ok(http.StatusOK)
+	require.Equal(t, digest, again.text("/task/approval/input_digest"))
+	s.decide(s.Admin, ref, "approve", `{"input_digest":"other","input":`+edited+`}`).refused(http.StatusConflict, toolpark.CodeNotAwaitingApproval)
 	s.decide(s.Admin, ref, "approve", ``).refused(http.StatusConflict, toolpark.CodeNotAwaitingApproval)
 	grant, err := s.Box.Claim(t.Context(), ref, "claim")
 	require.NoError(t, err)
@@ -154,4 +157,40 @@ func TestAnApproverEditsTheInput(t *testing.T) {
 	require.Contains(t, string(messages[0]), `changed its input`)
 	require.Contains(t, string(messages[0]), `ls /tmp`)
 	require.Contains(t, string(messages[0]), `a.txt`)
+}
+
+// A question to a person is a write, so it crosses the stage like any call, in the spelling that the agent gave it.
+func TestAKernelToolThatWritesIsHeld(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, readOnly("look"))
+	run := s.ruledWith(agent.Configuration{
+		ApprovalMode: "ask",
+		ToolDefinitions: []jsontext.Value{jsontext.Value(
+			`{"name":"Question","canonical":"nexus.human.ask","params":{"text":{"maps_to":"prompt"}},"omit":["multi"]}`)},
+	})
+	ref := s.call(run, "Question", `{"text":"Which colour?"}`)
+	held := s.read(ref)
+	require.EqualValues(t, toolpark.NeedsApproval, held.text("/task/status"))
+	require.Equal(t, `{"prompt":"Which colour?"}`, string(held.raw("/task/tool_input")), "in the kernel's own spelling")
+	waiting := s.approvals(agent.WaitingFilter{Tool: "ask"})
+	require.Len(t, waiting, 1)
+	require.Equal(t, "Question", waiting[0].ToolAlias)
+	require.Equal(t, "kernel", waiting[0].TargetName)
+
+	s.decide(s.Admin, ref, "approve", `{"input":{"text":"Which?"}}`).refused(http.StatusUnprocessableEntity, toolpark.CodeValidationFailed)
+	approved := s.decide(s.Admin, ref, "approve", `{"input":{"prompt":"Red or blue?","options":["red","blue"]}}`).ok(http.StatusOK)
+	require.EqualValues(t, toolpark.Running, approved.text("/task/status"))
+	question := runner.Ref{Run: run, TaskKey: ref.TaskKey + "-ask-1", Generation: 1}
+	require.Equal(t, "Red or blue?", s.read(question).text("/task/tool_input/prompt"))
+	s.send("POST", base+taskPath(question)+"/resolution", s.Admin.Token, `{"content":"red"}`).ok(http.StatusOK)
+	settled := s.settled(ref)
+	require.Equal(t, "red", settled.text("/task/output"))
+	require.Equal(t, "human", settled.text("/task/approval/origin"))
+	messages, err := s.Agent.Messages(t.Context(), run, 1, "responses")
+	require.NoError(t, err)
+	require.Contains(t, string(messages[0]), "Red or blue?", "the model reads what was asked in its place")
+
+	denied := s.call(run, "Question", `{"text":"Again?"}`)
+	s.decide(s.Admin, denied, "deny", ``).ok(http.StatusOK)
+	require.Empty(t, s.approvals(agent.WaitingFilter{}))
 }

@@ -52,7 +52,7 @@ func (p *Park) StageDecision(ctx context.Context, m toolpark.Member, run *postgr
 			return nil, err
 		}
 	}
-	body, bodyHash, err := d.encode(m)
+	bodyHash, err := d.hash()
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,10 @@ func (p *Park) StageDecision(ctx context.Context, m toolpark.Member, run *postgr
 			return err
 		}
 		staged.Task = &task.Task
+		digest := heldDigest(&task.Task, input)
+		changed := d.Digest != "" && d.Digest != digest
 		for _, b := range before {
-			if b.Kind == d.kind() && bytes.Equal(b.BodyHash, bodyHash) && (b.Verdict == nil || b.Verdict.Code == "") {
+			if b.Kind == d.kind() && bytes.Equal(b.BodyHash, bodyHash) && (b.Verdict == nil || b.Verdict.Code == "") && !changed {
 				staged.Seq, staged.Verdict = b.Seq, b.Verdict
 				return nil
 			}
@@ -81,11 +83,15 @@ func (p *Park) StageDecision(ctx context.Context, m toolpark.Member, run *postgr
 			return NotAwaitingApproval(&task.Task)
 		case !task.Now.Before(*task.DeadlineAt):
 			return toolpark.Errorf(toolpark.CodeNotAwaitingApproval, "The time to decide was over at %s.", task.DeadlineAt)
-		case d.Digest != "" && d.Digest != InputDigest(&task.Task, input):
+		case changed:
 			return toolpark.Errorf(toolpark.CodeInputChanged,
 				"The call waits with another input than the one of input_digest; read it again, then decide.").At("/input_digest")
 		case len(before) >= toolpark.MaxReportsPerClaim:
 			return toolpark.Errorf(toolpark.CodeRateLimited, "%d decisions are staged for this call; wait for the verdict.", len(before))
+		}
+		body, err := d.encode(m, digest)
+		if err != nil {
+			return err
 		}
 		staged.Seq = postgres.Stage(tx, task, postgres.NewInput{Kind: d.kind(), ActorID: &m.ID, Body: body, BodyHash: bodyHash})
 		return nil
@@ -114,6 +120,14 @@ func InputDigest(task *toolpark.Task, input jsontext.Value) string {
 		name = *task.ToolName
 	}
 	return approval.Digest(input, targetID(task), name)
+}
+
+// heldDigest is the digest that a call shows, or showed, while it waits for a decision.
+func heldDigest(task *toolpark.Task, input jsontext.Value) string {
+	if task.Approval != nil {
+		return task.Approval.InputDigest
+	}
+	return InputDigest(task, input)
 }
 
 // targetID names who would take a call, whatever it is called.
@@ -172,29 +186,32 @@ func (p *Park) edited(ctx context.Context, run *postgres.Run, id toolpark.TaskID
 	return input, nil
 }
 
-// encode gives the body of a decision that is staged, and the hash by which it is known from another of its kind:
-// approvals that let different inputs run are different decisions; denials are all alike.
-func (d Decision) encode(m toolpark.Member) (body, bodyHash []byte, err error) {
-	staged := decision{Origin: toolpark.DecidedByHuman, Input: d.Input}
+// hash is what a decision is known by from another of its kind: approvals that let different inputs run are
+// different decisions; denials are all alike.
+func (d Decision) hash() ([]byte, error) {
+	if d.Input == nil {
+		return nil, nil
+	}
+	canonical, err := strictjson.Canonical(d.Input)
+	return hash(canonical), err
+}
+
+// encode gives the body of a decision that is staged.
+func (d Decision) encode(m toolpark.Member, digest string) ([]byte, error) {
+	staged := decision{Origin: toolpark.DecidedByHuman, Digest: digest, Input: d.Input}
 	if m.Kind == toolpark.Agent {
 		staged.Origin = toolpark.DecidedByAgent
 	}
 	if !d.Approve {
 		staged.Reason = strictjson.CutString(d.Reason, toolpark.MaxDecisionReason)
 	}
-	if body, err = json.Marshal(staged, jsontext.PreserveRawStrings(true)); err != nil {
-		return nil, nil, err
-	}
-	if d.Input == nil {
-		return body, nil, nil
-	}
-	canonical, err := strictjson.Canonical(d.Input)
-	return body, hash(canonical), err
+	return json.Marshal(staged, jsontext.PreserveRawStrings(true))
 }
 
 // decision is what a staged approval or denial carries.
 type decision struct {
 	Origin string         `json:"origin"`          // who decided: human, agent
+	Digest string         `json:"input_digest"`    // of the call as it waited
 	Reason string         `json:"reason,omitzero"` // a denial's, bounded
 	Input  jsontext.Value `json:"input,omitzero"`  // what the approver put in place of the call's own
 }
@@ -207,7 +224,8 @@ func (j *judgement) decide(in toolpark.Input) {
 		return
 	}
 	decided := toolpark.Approval{
-		Origin: d.Origin, DecidedBy: in.ActorID, DecidedAt: in.StagedAt, Reason: d.Reason, Edited: d.Input != nil,
+		Origin: d.Origin, DecidedBy: in.ActorID, DecidedAt: in.StagedAt, InputDigest: d.Digest, Reason: d.Reason,
+		Edited: d.Input != nil,
 	}
 	j.verdict(in, "", "")
 	if in.Kind == toolpark.InputDeny {
