@@ -26,8 +26,9 @@ var layers = map[string][]string{
 	"internal/notify":      {"."},
 	"internal/watchdog":    {},
 	"internal/envelope":    {".", "internal/strictjson"},
-	"internal/approval":    {".", "internal/strictjson"},
-	"internal/declaration": {".", "internal/approval", "internal/catalog", "internal/strictjson", "schema"},
+	"internal/form":        {".", "internal/strictjson"},
+	"internal/approval":    {".", "internal/form", "internal/strictjson"},
+	"internal/declaration": {".", "internal/approval", "internal/catalog", "internal/form", "internal/strictjson", "schema"},
 	"internal/postgres":    {".", "internal/credential", "internal/declaration", "internal/notify"},
 	"internal/park":        {".", "internal/approval", "internal/catalog", "internal/declaration", "internal/envelope", "internal/notify", "internal/postgres", "internal/strictjson", "schema"},
 	"activities":           {".", "internal/park", "internal/postgres"},
@@ -47,7 +48,7 @@ var layers = map[string][]string{
 }
 
 // pure packages decide and compute: they know neither the database nor Temporal.
-var pure = []string{".", "schema", "internal/strictjson", "internal/catalog", "internal/approval", "internal/declaration", "internal/envelope"}
+var pure = []string{".", "schema", "internal/strictjson", "internal/catalog", "internal/approval", "internal/form", "internal/declaration", "internal/envelope"}
 
 func TestImportsPointOneWay(t *testing.T) {
 	t.Parallel()

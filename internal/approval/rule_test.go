@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/approval"
+	"github.com/toolpark/toolpark/internal/form"
 )
 
 func TestRulesAreWrittenAsTheyWereRead(t *testing.T) {
@@ -148,7 +149,7 @@ func TestARefusalNamesEveryProblem(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "/approval_rules/1/tool", e.Details["pointer"])
 	paths := []string{}
-	for _, p := range e.Details["entries"].([]approval.Problem) {
+	for _, p := range e.Details["entries"].([]form.Problem) {
 		require.NotEmpty(t, p.Message)
 		paths = append(paths, strings.TrimPrefix(p.Path, "approval_rules"))
 	}

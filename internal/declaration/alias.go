@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/form"
 	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
@@ -18,24 +19,24 @@ import (
 // "description"?,"recut"?,"defer_loading"?}, or the form in which it is stored: a whole function with
 // canonical, params and omit beside it.
 func (g grammar) alias(s *shape) (Entry, error) {
-	e := Entry{at: s.at, Kernel: &Kernel{Alias: true}, named: s.inner.at + "/name"}
-	if _, ok := s.outer.members["type"]; ok {
-		s.outer.word("type", "function")
+	e := Entry{at: s.at, Kernel: &Kernel{Alias: true}, named: s.inner.At + "/name"}
+	if _, ok := s.outer.Members["type"]; ok {
+		s.outer.Word("type", true, "function")
 	}
-	if canonical := s.outer.text("canonical", true); canonical != nil {
+	if canonical := s.outer.Text("canonical", true); canonical != nil {
 		e.Kernel.Canonical = *canonical
 	}
-	if name := s.inner.text("name", true); name != nil {
+	if name := s.inner.Text("name", true); name != nil {
 		e.Name = *name
 	}
-	if e.Description = s.inner.text("description", false); e.Description == nil {
-		e.Description = s.outer.text("description", false) // beside a nested name
+	if e.Description = s.inner.Text("description", false); e.Description == nil {
+		e.Description = s.outer.Text("description", false) // beside a nested name
 	}
-	stored := s.inner.take("parameters", false)
+	stored := s.inner.Take("parameters", false)
 	e.Kernel.Params = aliasParams(s.outer)
 	e.Kernel.Omit = aliasOmit(s.outer)
 	anchor, replacement := aliasRecut(s.outer)
-	e.DeferLoading = s.outer.flag("defer_loading", false)
+	e.DeferLoading = s.outer.Flag("defer_loading", false)
 	s.rest()
 	if err := s.refusal(); err != nil {
 		return Entry{}, err
@@ -47,8 +48,8 @@ func (g grammar) alias(s *shape) (Entry, error) {
 		return Entry{}, err
 	}
 	if stored != nil && !strictjson.Equal(stored, e.Parameters) {
-		return Entry{}, problem(s.inner.at+"/parameters", "differ from what canonical, params and omit make of the kernel tool's; leave them out").
-			refuse(toolpark.CodeKernelToolRedefined)
+		return Entry{}, form.At(s.inner.At+"/parameters", "differ from what canonical, params and omit make of the kernel tool's; leave them out").
+			Refuse(toolpark.CodeKernelToolRedefined)
 	}
 	return e, e.cut(anchor, replacement)
 }
@@ -57,13 +58,13 @@ func (g grammar) alias(s *shape) (Entry, error) {
 func (g grammar) identify(e *Entry) error {
 	tool, live := g.kernel.Find(e.Kernel.Canonical)
 	if !live {
-		return problem(e.at+"/canonical", "is %s, which is no kernel tool's canonical name", quote(e.Kernel.Canonical)).
-			refuse(toolpark.CodeAliasCanonicalUnknown)
+		return form.At(e.at+"/canonical", "is %s, which is no kernel tool's canonical name", quote(e.Kernel.Canonical)).
+			Refuse(toolpark.CodeAliasCanonicalUnknown)
 	}
 	e.tool, e.Kernel.Name = tool, tool.Name
 	if catalog.Reserved(e.Name) && e.Name != tool.Name {
-		return problem(e.named, "is %s, the name of another kernel tool", quote(e.Name)).
-			refuse(toolpark.CodeAliasNameReserved)
+		return form.At(e.named, "is %s, the name of another kernel tool", quote(e.Name)).
+			Refuse(toolpark.CodeAliasNameReserved)
 	}
 	return checkCallable(e.Name, e.named)
 }
@@ -72,32 +73,32 @@ func (g grammar) identify(e *Entry) error {
 var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // aliasParams takes an alias's parameters by their spelling: {"maps_to","invert"?,"description"?}.
-func aliasParams(outer object) map[string]Param {
-	value := outer.take("params", false)
+func aliasParams(outer form.Object) map[string]Param {
+	value := outer.Take("params", false)
 	if value == nil {
 		return nil
 	}
-	all, ok := openObject(value, outer.at+"/params", outer.problems)
+	all, ok := form.Open(value, outer.At+"/params", outer.Problems)
 	if !ok {
 		return nil
 	}
-	params := make(map[string]Param, len(all.members))
-	for _, spelling := range slices.Sorted(maps.Keys(all.members)) {
-		o, ok := openObject(all.members[spelling], all.at.AppendToken(spelling), outer.problems)
+	params := make(map[string]Param, len(all.Members))
+	for _, spelling := range slices.Sorted(maps.Keys(all.Members)) {
+		o, ok := form.Open(all.Members[spelling], all.At.AppendToken(spelling), outer.Problems)
 		if !ok {
 			continue
 		}
 		var p Param
-		if mapsTo := o.text("maps_to", true); mapsTo != nil {
+		if mapsTo := o.Text("maps_to", true); mapsTo != nil {
 			p.MapsTo = *mapsTo
 		}
-		if invert := o.flag("invert", false); invert != nil {
+		if invert := o.Flag("invert", false); invert != nil {
 			p.Invert = *invert
 		}
-		p.Description = o.text("description", false)
-		o.rest()
+		p.Description = o.Text("description", false)
+		o.Rest()
 		if !parameterName.MatchString(spelling) {
-			all.note(spelling, "is not a parameter's name that every provider takes: 1 to 64 of A-Z, a-z, 0-9, _, . and -")
+			all.Note(spelling, "is not a parameter's name that every provider takes: 1 to 64 of A-Z, a-z, 0-9, _, . and -")
 		}
 		params[spelling] = p
 	}
@@ -105,16 +106,16 @@ func aliasParams(outer object) map[string]Param {
 }
 
 // aliasOmit takes the kernel parameters that an alias does not show.
-func aliasOmit(outer object) []string {
-	value := outer.take("omit", false)
+func aliasOmit(outer form.Object) []string {
+	value := outer.Take("omit", false)
 	if value == nil {
 		return nil
 	}
 	var omit []string
-	for i, element := range list(value, outer.at+"/omit", outer.problems) {
+	for i, element := range list(value, outer.At+"/omit", outer.Problems) {
 		var name string
 		if element.Kind() != jsontext.KindString || json.Unmarshal(element, &name) != nil {
-			*outer.problems = append(*outer.problems, problem(outer.at.AppendToken("omit").AppendToken(strconv.Itoa(i)), "must be a string"))
+			*outer.Problems = append(*outer.Problems, form.At(outer.At.AppendToken("omit").AppendToken(strconv.Itoa(i)), "must be a string"))
 		}
 		omit = append(omit, name)
 	}
@@ -122,17 +123,17 @@ func aliasOmit(outer object) []string {
 }
 
 // aliasRecut takes {"anchor","replacement"}; nil when the alias does not cut the template.
-func aliasRecut(outer object) (anchor, replacement *string) {
-	value := outer.take("recut", false)
+func aliasRecut(outer form.Object) (anchor, replacement *string) {
+	value := outer.Take("recut", false)
 	if value == nil {
 		return nil, nil
 	}
-	o, ok := openObject(value, outer.at+"/recut", outer.problems)
+	o, ok := form.Open(value, outer.At+"/recut", outer.Problems)
 	if !ok {
 		return nil, nil
 	}
-	anchor, replacement = o.text("anchor", true), o.text("replacement", true)
-	o.rest()
+	anchor, replacement = o.Text("anchor", true), o.Text("replacement", true)
+	o.Rest()
 	return anchor, replacement
 }
 
@@ -146,8 +147,8 @@ func (e *Entry) cut(anchor, replacement *string) error {
 		return invalid(at, "stands beside a description; give one of the two")
 	}
 	if *anchor == "" || strings.Count(e.tool.Template, *anchor) != 1 {
-		return problem(at+"/anchor", "is %s, which must occur exactly once in the template of %s", quote(*anchor), e.tool.Canonical).
-			refuse(toolpark.CodeAliasRecutAnchorMissing)
+		return form.At(at+"/anchor", "is %s, which must occur exactly once in the template of %s", quote(*anchor), e.tool.Canonical).
+			Refuse(toolpark.CodeAliasRecutAnchorMissing)
 	}
 	recut := strings.Replace(e.tool.Template, *anchor, *replacement, 1)
 	e.recut = &recut

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/form"
 	"github.com/toolpark/toolpark/internal/strictjson"
 	"github.com/toolpark/toolpark/schema"
 )
@@ -34,7 +35,7 @@ type AnnouncedTool struct {
 //   - parameter_missing without tools, parameter_invalid for an unknown field of the body;
 //   - validation_failed when a list or the environment is over its bound;
 //   - invalid_announcement when any entry is bad, with every bad one in the detail "entries"
-//     ([]Problem), so that a bridge can leave those out and announce the rest;
+//     ([]form.Problem), so that a bridge can leave those out and announce the rest;
 //   - reserved_namespace when a tool bears a name that is the kernel's, likewise with "entries".
 func ParseAnnouncement(body jsontext.Value) (Announcement, error) {
 	var fields struct {
@@ -68,12 +69,12 @@ func ParseAnnouncement(body jsontext.Value) (Announcement, error) {
 			return Announcement{}, err
 		}
 	}
-	var problems []Problem
+	var problems []form.Problem
 	tools := announcedTools(fields.Tools, &problems)
 	if fields.Environment.Kind() != jsontext.KindBeginObject {
-		problems = append(problems, problem("/environment", "must be an object"))
+		problems = append(problems, form.At("/environment", "must be an object"))
 	}
-	storable(fields.Environment, "/environment", &problems)
+	form.Storable(fields.Environment, "/environment", &problems)
 	announcedDocuments(fields.Documents, &problems)
 	if len(problems) > 0 {
 		return Announcement{}, refuseEntries(toolpark.CodeInvalidAnnouncement, problems)
@@ -98,22 +99,22 @@ func bounded(field string, value jsontext.Value, limit int) error {
 }
 
 // refuseEntries names the first problem in the message and all of them in the details.
-func refuseEntries(code toolpark.Code, problems []Problem) error {
+func refuseEntries(code toolpark.Code, problems []form.Problem) error {
 	first := problems[0]
-	return toolpark.Errorf(code, "%s %s.", first.Path, first.Message).At(string(first.pointer)).With("entries", problems)
+	return toolpark.Errorf(code, "%s %s.", first.Path, first.Message).At(string(first.Pointer)).With("entries", problems)
 }
 
 // list reads a field that holds a list; its problem is noted when it does not.
-func list(value jsontext.Value, at jsontext.Pointer, problems *[]Problem) []jsontext.Value {
+func list(value jsontext.Value, at jsontext.Pointer, problems *[]form.Problem) []jsontext.Value {
 	var entries []jsontext.Value
 	if value.Kind() != jsontext.KindBeginArray || json.Unmarshal(value, &entries) != nil {
-		*problems = append(*problems, problem(at, "must be a list"))
+		*problems = append(*problems, form.At(at, "must be a list"))
 		return nil
 	}
 	return entries
 }
 
-func announcedTools(value jsontext.Value, problems *[]Problem) []AnnouncedTool {
+func announcedTools(value jsontext.Value, problems *[]form.Problem) []AnnouncedTool {
 	entries := list(value, "/tools", problems)
 	tools := make([]AnnouncedTool, len(entries))
 	first := make(map[string]int, len(entries))
@@ -122,7 +123,7 @@ func announcedTools(value jsontext.Value, problems *[]Problem) []AnnouncedTool {
 		tools[i] = announcedTool(entry, at, problems)
 		name := tools[i].Name
 		if earlier, ok := first[name]; ok && name != "" {
-			*problems = append(*problems, problem(at+"/name", "%s is announced by tools[%d] already", quote(name), earlier))
+			*problems = append(*problems, form.At(at+"/name", "%s is announced by tools[%d] already", quote(name), earlier))
 			continue
 		}
 		first[name] = i
@@ -131,52 +132,52 @@ func announcedTools(value jsontext.Value, problems *[]Problem) []AnnouncedTool {
 }
 
 // announcedTool reads one entry. A name that is not acceptable reads as "".
-func announcedTool(entry jsontext.Value, at jsontext.Pointer, problems *[]Problem) AnnouncedTool {
+func announcedTool(entry jsontext.Value, at jsontext.Pointer, problems *[]form.Problem) AnnouncedTool {
 	tool := AnnouncedTool{Entry: entry}
-	o, ok := openObject(entry, at, problems)
+	o, ok := form.Open(entry, at, problems)
 	if !ok {
 		return tool
 	}
-	if name := o.text("name", true); name != nil {
+	if name := o.Text("name", true); name != nil {
 		if reason := servedNameFlaw(*name); reason != "" {
-			o.note("name", "%s %s", quote(*name), reason)
+			o.Note("name", "%s %s", quote(*name), reason)
 		} else {
 			tool.Name = *name
 		}
 	}
-	if profile := o.take("effect_profile", true); profile != nil {
+	if profile := o.Take("effect_profile", true); profile != nil {
 		tool.EffectProfile = effectProfile(profile, at+"/effect_profile", problems)
 	}
 	tool.TimeoutMS = timeout(o)
 	description := label(o, "description")
 	label(o, "title")
 	label(o, "capability") // groups tools by owner
-	input := o.take("input_schema", false)
+	input := o.Take("input_schema", false)
 	if input != nil {
 		if _, err := schema.CompileObject(input); err != nil {
 			*problems = append(*problems, schemaProblem(err, at+"/input_schema"))
 		}
 	}
 	tool.ModelVisible = description != nil && input != nil
-	if tool.OutputSchema = o.take("output_schema", false); tool.OutputSchema != nil {
+	if tool.OutputSchema = o.Take("output_schema", false); tool.OutputSchema != nil {
 		if _, err := schema.Compile(tool.OutputSchema); err != nil { // unlike an input, a result may be any value
 			*problems = append(*problems, schemaProblem(err, at+"/output_schema"))
 		}
 	}
-	o.rest()
-	storable(entry, at, problems)
+	o.Rest()
+	form.Storable(entry, at, problems)
 	return tool
 }
 
 // timeout takes a tool's own deadline in milliseconds.
-func timeout(o object) *int64 {
-	value := o.take("timeout_ms", false)
+func timeout(o form.Object) *int64 {
+	value := o.Take("timeout_ms", false)
 	if value == nil {
 		return nil
 	}
 	ms, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || ms < toolpark.MinToolTimeout.Milliseconds() || ms > toolpark.MaxToolTimeout.Milliseconds() {
-		o.note("timeout_ms", "must be a whole number from %d to %d",
+		o.Note("timeout_ms", "must be a whole number from %d to %d",
 			toolpark.MinToolTimeout.Milliseconds(), toolpark.MaxToolTimeout.Milliseconds())
 		return nil
 	}
@@ -184,21 +185,21 @@ func timeout(o object) *int64 {
 }
 
 // label takes a text for people; nil when there is none. An empty one says nothing and is a mistake.
-func label(o object, member string) *string {
-	text := o.text(member, false)
+func label(o form.Object, member string) *string {
+	text := o.Text(member, false)
 	if text != nil && strings.TrimSpace(*text) == "" {
-		o.note(member, "must not be empty; leave it out instead")
+		o.Note(member, "must not be empty; leave it out instead")
 	}
 	return text
 }
 
 // reservedTools are the tools whose names only the kernel may serve.
-func reservedTools(tools []AnnouncedTool) []Problem {
-	var problems []Problem
+func reservedTools(tools []AnnouncedTool) []form.Problem {
+	var problems []form.Problem
 	for i, tool := range tools {
 		if catalog.InReservedNamespace(tool.Name) {
 			at := jsontext.Pointer("/tools").AppendToken(strconv.Itoa(i)).AppendToken("name")
-			problems = append(problems, problem(at, "%s is a name that only the kernel serves; serve the tool under another name", quote(tool.Name)))
+			problems = append(problems, form.At(at, "%s is a name that only the kernel serves; serve the tool under another name", quote(tool.Name)))
 		}
 	}
 	return problems

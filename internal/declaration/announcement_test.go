@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/declaration"
+	"github.com/toolpark/toolpark/internal/form"
 )
 
 const (
@@ -27,7 +28,7 @@ func tools(entries ...string) string { return `{"tools":[` + strings.Join(entrie
 // paths are the places of a refusal's entries.
 func paths(t *testing.T, e *toolpark.Error) []string {
 	t.Helper()
-	entries, ok := e.Details["entries"].([]declaration.Problem)
+	entries, ok := e.Details["entries"].([]form.Problem)
 	require.True(t, ok)
 	found := make([]string, len(entries))
 	for i, entry := range entries {

@@ -7,6 +7,7 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/form"
 )
 
 // Options are what the callers of [Assemble] differ in.
@@ -126,13 +127,13 @@ func (s Snapshot) served(f Function) (*Served, error) {
 	}
 	runner, ok := s.Runners[f.Route.Runner]
 	if !ok {
-		return nil, problem(f.at+"/route/runner_executor_public_id", "names runner %s, which does not exist or may not be used",
-			f.Route.Runner).refuse(toolpark.CodeRunnerNotEligible)
+		return nil, form.At(f.at+"/route/runner_executor_public_id", "names runner %s, which does not exist or may not be used",
+			f.Route.Runner).Refuse(toolpark.CodeRunnerNotEligible)
 	}
 	served, ok := runner.Tools[f.Route.ToolName]
 	if !ok || !served.ModelVisible {
-		return nil, problem(f.at+"/route/tool_name", "names %s, which runner %s does not serve to models",
-			quote(f.Route.ToolName), f.Route.Runner).refuse(toolpark.CodeToolNotServed)
+		return nil, form.At(f.at+"/route/tool_name", "names %s, which runner %s does not serve to models",
+			quote(f.Route.ToolName), f.Route.Runner).Refuse(toolpark.CodeToolNotServed)
 	}
 	return &served, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/approval"
+	"github.com/toolpark/toolpark/internal/form"
 )
 
 // Configuration is what a run or a profile asks to call, before anything is looked up.
@@ -30,10 +31,10 @@ func (g grammar) configuration(raw jsontext.Value) (Configuration, error) {
 		return Configuration{}, err
 	}
 	sources := takeFields(o, g.definitions)
-	mode, rules := o.take("approval_mode", false), o.take("approval_rules", false)
-	if unknown := slices.Sorted(maps.Keys(o.members)); len(unknown) > 0 {
-		return Configuration{}, problem(root.AppendToken(unknown[0]),
-			"is not a known field; remove it or correct its spelling").refuse(toolpark.CodeParameterInvalid)
+	mode, rules := o.Take("approval_mode", false), o.Take("approval_rules", false)
+	if unknown := slices.Sorted(maps.Keys(o.Members)); len(unknown) > 0 {
+		return Configuration{}, form.At(root.AppendToken(unknown[0]),
+			"is not a known field; remove it or correct its spelling").Refuse(toolpark.CodeParameterInvalid)
 	}
 	s, err := g.parse(sources)
 	if err != nil {
@@ -56,12 +57,7 @@ func (s Sources) callable() bool {
 
 // invalid is a validation_failed at a pointer.
 func invalid(at jsontext.Pointer, format string, args ...any) *toolpark.Error {
-	return problem(at, format, args...).refuse(toolpark.CodeValidationFailed)
-}
-
-// refuse makes a problem the whole answer. Its message names the field and the code.
-func (p Problem) refuse(code toolpark.Code) *toolpark.Error {
-	return toolpark.Errorf(code, "%s %s (%s).", p.Path, p.Message, code).At(string(p.pointer))
+	return form.At(at, format, args...).Refuse(toolpark.CodeValidationFailed)
 }
 
 // approvalMode reads how calls are approved, which must be said as soon as something can be called.

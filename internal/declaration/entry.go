@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/form"
 	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
@@ -30,10 +31,10 @@ func (g grammar) entries(definitions jsontext.Value) ([]Entry, error) {
 	if size, _ := strictjson.Size(definitions); size > toolpark.MaxToolDefinitions {
 		return nil, g.tooLarge(size)
 	}
-	var problems []Problem
+	var problems []form.Problem
 	raw := list(definitions, at, &problems)
 	if len(problems) > 0 {
-		return nil, problems[0].refuse(toolpark.CodeValidationFailed)
+		return nil, problems[0].Refuse(toolpark.CodeValidationFailed)
 	}
 	entries := make([]Entry, len(raw))
 	first := make(map[string]int, len(raw))
@@ -43,8 +44,8 @@ func (g grammar) entries(definitions jsontext.Value) ([]Entry, error) {
 			return nil, err
 		}
 		if earlier, ok := first[entry.Name]; ok {
-			return nil, problem(entry.at, "declares %s, which %s[%d] declares already",
-				entry.Name, g.definitions, earlier).refuse(toolpark.CodeDuplicateToolName)
+			return nil, form.At(entry.at, "declares %s, which %s[%d] declares already",
+				entry.Name, g.definitions, earlier).Refuse(toolpark.CodeDuplicateToolName)
 		}
 		first[entry.Name] = i
 		entries[i] = entry
@@ -54,25 +55,25 @@ func (g grammar) entries(definitions jsontext.Value) ([]Entry, error) {
 
 // tooLarge refuses tool definitions of so many bytes.
 func (g grammar) tooLarge(size int) error {
-	return problem(g.at(g.definitions), "take %d bytes; they may have %d", size, toolpark.MaxToolDefinitions).
-		refuse(toolpark.CodeContentTooLarge)
+	return form.At(g.at(g.definitions), "take %d bytes; they may have %d", size, toolpark.MaxToolDefinitions).
+		Refuse(toolpark.CodeContentTooLarge)
 }
 
 // entry reads one entry of any shape.
 func (g grammar) entry(raw jsontext.Value, at jsontext.Pointer) (Entry, error) {
 	s := shape{at: at}
 	var ok bool
-	if s.outer, ok = openObject(raw, at, &s.problems); !ok {
+	if s.outer, ok = form.Open(raw, at, &s.problems); !ok {
 		return Entry{}, s.refusal()
 	}
 	s.inner = s.outer
-	if nested := s.outer.take("function", false); nested != nil {
-		if s.inner, ok = openObject(nested, at+"/function", &s.problems); !ok {
+	if nested := s.outer.Take("function", false); nested != nil {
+		if s.inner, ok = form.Open(nested, at+"/function", &s.problems); !ok {
 			return Entry{}, s.refusal()
 		}
 	}
-	storable(raw, at, &s.problems)
-	if s.outer.members["canonical"] != nil {
+	form.Storable(raw, at, &s.problems)
+	if s.outer.Members["canonical"] != nil {
 		return g.alias(&s)
 	}
 	if tool, ok := g.kernel.ByName(s.name()); ok {
@@ -85,22 +86,22 @@ func (g grammar) entry(raw jsontext.Value, at jsontext.Pointer) (Entry, error) {
 // shape is an entry taken apart: its function, and what stands beside it. A flat entry has both in one.
 type shape struct {
 	at           jsontext.Pointer
-	outer, inner object
-	problems     []Problem
+	outer, inner form.Object
+	problems     []form.Problem
 }
 
 // name is the entry's name before anything about it has been judged; "" when it has none.
 func (s *shape) name() string {
 	var name string
-	_ = json.Unmarshal(s.inner.members["name"], &name) // what is no string is noted by who takes it
+	_ = json.Unmarshal(s.inner.Members["name"], &name) // what is no string is noted by who takes it
 	return name
 }
 
 // rest notes every member that nobody took.
 func (s *shape) rest() {
-	s.inner.rest()
-	if s.inner.at != s.outer.at {
-		s.outer.rest()
+	s.inner.Rest()
+	if s.inner.At != s.outer.At {
+		s.outer.Rest()
 	}
 }
 
@@ -109,5 +110,5 @@ func (s *shape) refusal() error {
 	if len(s.problems) == 0 {
 		return nil
 	}
-	return s.problems[0].refuse(toolpark.CodeValidationFailed)
+	return s.problems[0].Refuse(toolpark.CodeValidationFailed)
 }

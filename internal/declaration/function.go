@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/form"
 	"github.com/toolpark/toolpark/schema"
 )
 
@@ -37,28 +38,28 @@ var noParameters = jsontext.Value(`{"type":"object","properties":{}}`)
 // {"type":"function","name",…}.
 func parseFunction(s *shape) (Function, error) {
 	f := Function{at: s.at}
-	s.outer.word("type", "function")
-	if name := s.inner.text("name", true); name != nil {
+	s.outer.Word("type", true, "function")
+	if name := s.inner.Text("name", true); name != nil {
 		f.Name = *name
 	}
 	if catalog.Reserved(f.Name) {
-		return Function{}, problem(s.inner.at+"/name", "is %s, a kernel tool's; declare the function under another name",
-			quote(f.Name)).refuse(toolpark.CodeKernelToolRedefined)
+		return Function{}, form.At(s.inner.At+"/name", "is %s, a kernel tool's; declare the function under another name",
+			quote(f.Name)).Refuse(toolpark.CodeKernelToolRedefined)
 	}
-	f.Description = s.inner.text("description", false)
-	f.Parameters = s.inner.take("parameters", false)
-	f.Strict = s.inner.flag("strict", false)
-	f.DeferLoading = s.outer.flag("defer_loading", false)
-	route := s.outer.take("route", false)
+	f.Description = s.inner.Text("description", false)
+	f.Parameters = s.inner.Take("parameters", false)
+	f.Strict = s.inner.Flag("strict", false)
+	f.DeferLoading = s.outer.Flag("defer_loading", false)
+	route := s.outer.Take("route", false)
 	s.rest()
 	if err := s.refusal(); err != nil {
 		return Function{}, err
 	}
-	if err := checkCallable(f.Name, s.inner.at+"/name"); err != nil {
+	if err := checkCallable(f.Name, s.inner.At+"/name"); err != nil {
 		return Function{}, err
 	}
 	var err error
-	if f.Parameters, err = parseParameters(f.Parameters, s.inner.at+"/parameters"); err != nil {
+	if f.Parameters, err = parseParameters(f.Parameters, s.inner.At+"/parameters"); err != nil {
 		return Function{}, err
 	}
 	if route != nil {
@@ -83,7 +84,7 @@ func parseParameters(parameters jsontext.Value, at jsontext.Pointer) (jsontext.V
 		return noParameters, nil
 	}
 	if _, err := schema.CompileObject(parameters); err != nil {
-		return nil, schemaProblem(err, at).refuse(toolpark.CodeValidationFailed)
+		return nil, schemaProblem(err, at).Refuse(toolpark.CodeValidationFailed)
 	}
 	compact := parameters.Clone()
 	if err := compact.Compact(); err != nil {
@@ -94,32 +95,32 @@ func parseParameters(parameters jsontext.Value, at jsontext.Pointer) (jsontext.V
 
 // parseRoute reads {"kind":"runner","runner_executor_public_id":UUID,"tool_name":served}.
 func parseRoute(value jsontext.Value, at jsontext.Pointer) (*Route, error) {
-	var problems []Problem
-	o, ok := openObject(value, at, &problems)
+	var problems []form.Problem
+	o, ok := form.Open(value, at, &problems)
 	if !ok {
-		return nil, problems[0].refuse(toolpark.CodeInvalidToolRoute)
+		return nil, problems[0].Refuse(toolpark.CodeInvalidToolRoute)
 	}
 	route := &Route{}
-	o.word("kind", "runner")
-	if name := o.text("tool_name", true); name != nil {
+	o.Word("kind", true, "runner")
+	if name := o.Text("tool_name", true); name != nil {
 		route.ToolName = *name
 		if flaw := servedNameFlaw(*name); flaw != "" {
-			o.note("tool_name", "%s %s", quote(*name), flaw)
+			o.Note("tool_name", "%s %s", quote(*name), flaw)
 		}
 	}
-	runner := o.text("runner_executor_public_id", false)
+	runner := o.Text("runner_executor_public_id", false)
 	if runner != nil {
 		if route.Runner, ok = parseID(*runner); !ok {
-			o.note("runner_executor_public_id", "must be the runner's id, a UUID in lower case")
+			o.Note("runner_executor_public_id", "must be the runner's id, a UUID in lower case")
 		}
 	}
-	o.rest()
+	o.Rest()
 	if len(problems) > 0 {
-		return nil, problems[0].refuse(toolpark.CodeInvalidToolRoute)
+		return nil, problems[0].Refuse(toolpark.CodeInvalidToolRoute)
 	}
 	if runner == nil {
-		return nil, problem(at+"/runner_executor_public_id", "is missing; a runner route names its runner").
-			refuse(toolpark.CodeRunnerTargetRequired)
+		return nil, form.At(at+"/runner_executor_public_id", "is missing; a runner route names its runner").
+			Refuse(toolpark.CodeRunnerTargetRequired)
 	}
 	return route, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/form"
 )
 
 // imported adds the selected runner's tools to those that are declared: all that a model may call, or
@@ -38,8 +39,8 @@ func (s Sources) imported(declared []Tool, runner uuid.UUID, snapshot Snapshot) 
 			f.Name = qualified(route)
 		}
 		if taken[f.Name] || imported[f.Name] {
-			return nil, problem(s.grammar.at("runner_executor_public_ids"), "imports the tool %s of runner %s as %s, a name that is taken; declare that tool under a name of its own",
-				quote(name), runner, f.Name).refuse(toolpark.CodeDuplicateToolName)
+			return nil, form.At(s.grammar.at("runner_executor_public_ids"), "imports the tool %s of runner %s as %s, a name that is taken; declare that tool under a name of its own",
+				quote(name), runner, f.Name).Refuse(toolpark.CodeDuplicateToolName)
 		}
 		imported[f.Name] = true
 		tools = append(tools, Tool{Function: f, Served: &served})

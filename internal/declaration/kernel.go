@@ -3,6 +3,7 @@ package declaration
 import (
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/form"
 	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
@@ -36,16 +37,16 @@ func plain(t *catalog.Tool, names map[string]string) Entry {
 // the whole declaration is (see settle).
 func plainKernel(s *shape, t *catalog.Tool) (Entry, error) {
 	e := plain(t, nil)
-	e.at, e.named = s.at, s.inner.at+"/name"
-	e.DeferLoading = s.outer.flag("defer_loading", false)
+	e.at, e.named = s.at, s.inner.At+"/name"
+	e.DeferLoading = s.outer.Flag("defer_loading", false)
 	if err := s.refusal(); err != nil {
 		return Entry{}, err
 	}
-	s.outer.word("type", "function")
-	s.inner.take("name", true)
-	e.Description = s.inner.text("description", true)
-	if parameters := s.inner.take("parameters", true); parameters != nil && !strictjson.Equal(parameters, t.Parameters) {
-		s.inner.note("parameters", "differ from the catalog's")
+	s.outer.Word("type", true, "function")
+	s.inner.Take("name", true)
+	e.Description = s.inner.Text("description", true)
+	if parameters := s.inner.Take("parameters", true); parameters != nil && !strictjson.Equal(parameters, t.Parameters) {
+		s.inner.Note("parameters", "differ from the catalog's")
 	}
 	s.rest()
 	if len(s.problems) > 0 {
@@ -56,8 +57,8 @@ func plainKernel(s *shape, t *catalog.Tool) (Entry, error) {
 
 // redefined refuses another tool under a kernel tool's name.
 func (e *Entry) redefined(why string) error {
-	return problem(e.named, "is %s, a kernel tool's, but %s; declare that tool as the catalog publishes it or as an alias, or a function under another name",
-		e.Name, why).refuse(toolpark.CodeKernelToolRedefined)
+	return form.At(e.named, "is %s, a kernel tool's, but %s; declare that tool as the catalog publishes it or as an alias, or a function under another name",
+		e.Name, why).Refuse(toolpark.CodeKernelToolRedefined)
 }
 
 // settle decides a kernel tool's description, given what the declaration calls every kernel tool. A

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/form"
 )
 
 // closedObject is the form of every kernel tool's parameters.
@@ -96,15 +97,15 @@ func (e *Entry) mapped(kernel *closedObject) (map[string]string, error) {
 		other, twice := spelled[p.MapsTo]
 		switch {
 		case !known:
-			return nil, problem(at+"/maps_to", "is %s, which is no parameter of %s; it has %s",
-				quote(p.MapsTo), e.tool.Canonical, kernel.names()).refuse(toolpark.CodeAliasParamUnknown)
+			return nil, form.At(at+"/maps_to", "is %s, which is no parameter of %s; it has %s",
+				quote(p.MapsTo), e.tool.Canonical, kernel.names()).Refuse(toolpark.CodeAliasParamUnknown)
 		case twice:
 			return nil, invalid(at+"/maps_to", "is %s, to which %s maps already", p.MapsTo, quote(other))
 		case p.Invert && !isBoolean(schema):
-			return nil, problem(at+"/invert", "turns %s, which is no boolean", p.MapsTo).refuse(toolpark.CodeAliasInvertNeedsBoolean)
+			return nil, form.At(at+"/invert", "turns %s, which is no boolean", p.MapsTo).Refuse(toolpark.CodeAliasInvertNeedsBoolean)
 		case p.Invert && (p.Description == nil || strings.TrimSpace(*p.Description) == ""):
-			return nil, problem(at+"/description", "is missing; an inverted parameter means the opposite of what the kernel says of %s", p.MapsTo).
-				refuse(toolpark.CodeAliasParamDescriptionRequired)
+			return nil, form.At(at+"/description", "is missing; an inverted parameter means the opposite of what the kernel says of %s", p.MapsTo).
+				Refuse(toolpark.CodeAliasParamDescriptionRequired)
 		}
 		spelled[p.MapsTo] = spelling
 	}
@@ -120,8 +121,8 @@ func (e *Entry) omitted(kernel *closedObject, spelled map[string]string) (map[st
 		spelling, mapped := spelled[name]
 		switch {
 		case !known:
-			return nil, problem(at, "is %s, which is no parameter of %s; it has %s",
-				quote(name), e.tool.Canonical, kernel.names()).refuse(toolpark.CodeAliasParamUnknown)
+			return nil, form.At(at, "is %s, which is no parameter of %s; it has %s",
+				quote(name), e.tool.Canonical, kernel.names()).Refuse(toolpark.CodeAliasParamUnknown)
 		case omitted[name]:
 			return nil, invalid(at, "is %s again", name)
 		case slices.Contains(kernel.Required, name):

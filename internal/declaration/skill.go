@@ -8,6 +8,7 @@ import (
 	"uuid"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/internal/form"
 	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
@@ -61,8 +62,8 @@ func (s Sources) skills(tools []Tool, snapshot Snapshot) ([]Skill, error) {
 		return nil, fmt.Errorf("measure the skill catalog: %w", err)
 	}
 	if size, _ := strictjson.Size(rendered); size > toolpark.MaxSkillCatalog {
-		return nil, problem(s.grammar.at(s.grammar.definitions), "and what is imported load skills that take %d bytes to list; they may have %d; declare fewer tools that load skills",
-			size, toolpark.MaxSkillCatalog).refuse(toolpark.CodeSkillCatalogTooLarge)
+		return nil, form.At(s.grammar.at(s.grammar.definitions), "and what is imported load skills that take %d bytes to list; they may have %d; declare fewer tools that load skills",
+			size, toolpark.MaxSkillCatalog).Refuse(toolpark.CodeSkillCatalogTooLarge)
 	}
 	return skills, nil
 }

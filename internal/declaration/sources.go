@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/catalog"
+	"github.com/toolpark/toolpark/internal/form"
 	"github.com/toolpark/toolpark/internal/strictjson"
 )
 
@@ -63,12 +64,12 @@ func (g grammar) sources(raw jsontext.Value) (Sources, error) {
 }
 
 // openConfiguration reads a configuration as an object; an absent one has no members.
-func openConfiguration(raw jsontext.Value) (object, error) {
+func openConfiguration(raw jsontext.Value) (form.Object, error) {
 	if raw == nil {
-		return object{at: root}, nil
+		return form.Object{At: root}, nil
 	}
-	var problems []Problem
-	o, ok := openObject(raw, root, &problems)
+	var problems []form.Problem
+	o, ok := form.Open(raw, root, &problems)
 	if !ok {
 		return o, toolpark.Errorf(toolpark.CodeParameterMissing,
 			"configuration must be an object; send {} for an empty one, or leave it out for the profile's.").At(string(root))
@@ -76,12 +77,12 @@ func openConfiguration(raw jsontext.Value) (object, error) {
 	return o, nil
 }
 
-func takeFields(o object, definitions string) fields {
+func takeFields(o form.Object, definitions string) fields {
 	return fields{
-		definitions:     o.take(definitions, false),
-		kernelTools:     o.take("kernel_tools", false),
-		candidates:      o.take("runner_executor_public_ids", false),
-		runnerToolNames: o.take("runner_tool_names", false),
+		definitions:     o.Take(definitions, false),
+		kernelTools:     o.Take("kernel_tools", false),
+		candidates:      o.Take("runner_executor_public_ids", false),
+		runnerToolNames: o.Take("runner_tool_names", false),
 	}
 }
 
@@ -192,10 +193,10 @@ func (g grammar) texts(field string, value jsontext.Value) ([]string, error) {
 	if count > toolpark.MaxImportNames {
 		return nil, invalid(at, "has %d entries; it may have %d", count, toolpark.MaxImportNames)
 	}
-	var problems []Problem
-	storable(value, at, &problems)
+	var problems []form.Problem
+	form.Storable(value, at, &problems)
 	if len(problems) > 0 {
-		return nil, problems[0].refuse(toolpark.CodeValidationFailed)
+		return nil, problems[0].Refuse(toolpark.CodeValidationFailed)
 	}
 	texts := make([]string, len(elements))
 	for i, element := range elements {
