@@ -55,7 +55,7 @@ func (a *Agent) OpenRun(ctx context.Context, definitions ...jsontext.Value) (str
 
 // OpenRunAs is OpenRun with more in its configuration.
 func (a *Agent) OpenRunAs(ctx context.Context, c agent.Configuration) (string, error) {
-	c.KernelTools = []string{catalog.ToolsSearch, catalog.ToolsCall}
+	c.KernelTools = append([]string{catalog.ToolsSearch, catalog.ToolsCall}, c.KernelTools...)
 	request := agent.NewRun{Configuration: &c, IdempotencyKey: uuid.NewV7().String()}
 	for {
 		var run agent.Run
