@@ -6,7 +6,6 @@ import (
 	"encoding/json/jsontext"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -72,59 +71,6 @@ func (d *desk) ask(ctx context.Context, w agent.Waiting) (more bool, err error) 
 		case "q", "quit":
 			return false, nil
 		}
-	}
-}
-
-// answered tells what came of a decision. It has not settled when the person may try another one; an error ends
-// the session.
-func (d *desk) answered(task *agent.Task, err error, as string) (settled bool, _ error) {
-	code := codeOf(err)
-	exit, isExit := errors.AsType[exitError](err)
-	switch {
-	case err == nil:
-		fmt.Fprintf(d.out, "%s\n\n", outcome(task, as))
-		return true, nil
-	case code == toolpark.CodeNotAwaitingApproval, isExit && exit.code == exitNotDecided:
-		fmt.Fprintf(d.out, "Too late: %s\n\n", line(err.Error()))
-		return true, nil
-	case code == toolpark.CodeUnauthorized, code == toolpark.CodeNotAuthorized:
-		return false, err
-	}
-	fmt.Fprintf(d.out, "Not %s: %s\n", as, line(err.Error()))
-	return false, nil
-}
-
-// quit is what the end of the input means.
-func quit(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-// readLine reads what a person types. It reads no further, so that an editor finds the terminal free.
-func (d *desk) readLine(ctx context.Context, question string) (string, error) {
-	d.forget()
-	fmt.Fprint(d.out, question)
-	type read struct {
-		text string
-		err  error
-	}
-	got := make(chan read, 1)
-	go func() { // an interrupt does not end a read, so this one may outlive the command
-		text, err := d.in.ReadString('\n')
-		got <- read{text, err}
-	}()
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(d.out)
-		return "", ctx.Err()
-	case r := <-got:
-		if r.err != nil {
-			fmt.Fprintln(d.out)
-			return "", r.err
-		}
-		return strings.TrimSpace(r.text), nil
 	}
 }
 

@@ -125,7 +125,7 @@ func TestAPersonDecidesAtATerminal(t *testing.T) {
 		out, _ = ask(t, w, "e\ns\n", "")
 		require.Contains(t, out, "Unchanged.")
 		out, _ = ask(t, w, "e\na\ns\n", `{"cmd":"ls"}`)
-		require.Contains(t, out, "Not approved: ")
+		require.Contains(t, out, "Not approved:")
 		require.Contains(t, out, "invalid_tool_input")
 		out, _ = ask(t, w, "e\na\ns\n", `{"command":"cat secret"}`)
 		require.Contains(t, out, "secrets stay")
@@ -161,7 +161,7 @@ func TestAPersonDecidesAtATerminal(t *testing.T) {
 		require.NoError(t, err)
 		out, more := ask(t, w, "a\n", "")
 		require.True(t, more)
-		require.Contains(t, out, "Too late: ")
+		require.Contains(t, out, "Too late:")
 		require.Contains(t, out, "denied before")
 	})
 	t.Run("sees a long input in part, and whole", func(t *testing.T) {
@@ -176,11 +176,11 @@ func TestAPersonDecidesAtATerminal(t *testing.T) {
 	})
 	t.Run("one after the other", func(t *testing.T) {
 		d, printed := o.desk(strings.Repeat("s\n", 99), "")
-		require.NoError(t, d.list(t.Context(), agent.WaitingFilter{Run: o.run, Tool: "bash"}, true, false))
+		require.NoError(t, d.list(t.Context(), d.calls(), agent.WaitingFilter{Run: o.run, Tool: "bash"}, true, false))
 		require.Contains(t, printed.String(), "1 of 2\n")
 		require.Contains(t, printed.String(), "2 of 2\n")
 		d, printed = o.desk("q\n", "")
-		require.NoError(t, d.list(t.Context(), agent.WaitingFilter{Run: o.run}, true, true))
+		require.NoError(t, d.list(t.Context(), d.calls(), agent.WaitingFilter{Run: o.run}, true, true))
 		require.Equal(t, 1, strings.Count(printed.String(), " of 2\n"))
 	})
 }

@@ -24,6 +24,7 @@ type cli struct {
 	Runner    RunnerCmd    `cmd:"" help:"Serve a directory's files and a shell as tools."`
 	Call      CallCmd      `cmd:"" help:"Run one tool call, or a batch, and print the paired results."`
 	Approvals ApprovalsCmd `cmd:"" help:"Show the calls that wait for approval, and decide."`
+	Asks      AsksCmd      `cmd:"" help:"Show the questions that wait for a person, and answer."`
 	Migrate   MigrateCmd   `cmd:"" help:"Bring the database schema and Temporal's search attributes up to date."`
 	Admin     AdminCmd     `cmd:"" help:"Manage accounts, members, executors and credentials."`
 	Config    ConfigCmd    `cmd:"" help:"Print the settings in effect, with secrets masked."`

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/toolpark/toolpark"
+	"github.com/toolpark/toolpark/sdk/agent"
 )
 
 // openTerminal opens a pseudo-terminal: what is written to keys is typed at it.
@@ -51,17 +52,21 @@ func (s *screen) shows(what string, times int) bool {
 	return bytes.Count(s.text.Bytes(), []byte(what)) >= times
 }
 
-func TestApprovalsAtARealTerminal(t *testing.T) {
-	t.Parallel()
-	o := openOffice(t)
-	first, second := o.hold(`{"command":"ls"}`), o.hold(`{"command":"id"}`)
-	keys, tty := openTerminal(t)
-	command := newCommand(t, []string{
-		"TOOLPARK_URL=" + o.URL, "TOOLPARK_TOKEN=" + o.Admin.Token, `EDITOR=sed -i s/ls/pwd/`,
-	}, "approvals")
-	command.Stdin, command.Stdout, command.Stderr = tty, tty, tty
-	require.NoError(t, command.Start())
-	require.NoError(t, tty.Close())
+// step is what a person types once the terminal shows something so many times.
+type step struct {
+	shown string
+	times int
+	typed string
+}
+
+// atTerminal runs toolpark at a terminal, where a person types.
+func (o *office) atTerminal(env []string, command string, steps ...step) {
+	o.t.Helper()
+	keys, tty := openTerminal(o.t)
+	process := newCommand(o.t, append([]string{"TOOLPARK_URL=" + o.URL, "TOOLPARK_TOKEN=" + o.Admin.Token}, env...), command)
+	process.Stdin, process.Stdout, process.Stderr = tty, tty, tty
+	require.NoError(o.t, process.Start())
+	require.NoError(o.t, tty.Close())
 	var seen screen
 	go func() {
 		buffer := make([]byte, 4096)
@@ -73,19 +78,36 @@ func TestApprovalsAtARealTerminal(t *testing.T) {
 			}
 		}
 	}()
-	// The second a was typed before the second call was shown, so it is no answer.
-	for i, step := range []struct{ shown, typed string }{
-		{"[q]uit? ", "e\n"}, {"instead:", ""}, {"[q]uit? ", "a\na\n"}, {"2 of 2", ""}, {"[q]uit? ", "d\n"}, {"if any: ", "no\n"},
-	} {
-		times := 1
-		if step.shown == "[q]uit? " {
-			times = i/2 + 1
-		}
-		o.Eventually("the terminal shows "+step.shown, func() bool { return seen.shows(step.shown, times) })
+	for _, step := range steps {
+		o.Eventually("the terminal shows "+step.shown, func() bool { return seen.shows(step.shown, step.times) })
 		_, err := keys.WriteString(step.typed)
-		require.NoError(t, err)
+		require.NoError(o.t, err)
 	}
-	require.NoError(t, command.Wait())
+	require.NoError(o.t, process.Wait())
+}
+
+func TestApprovalsAtARealTerminal(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	first, second := o.hold(`{"command":"ls"}`), o.hold(`{"command":"id"}`)
+	// The second a was typed before the second call was shown, so it is no answer.
+	o.atTerminal([]string{`EDITOR=sed -i s/ls/pwd/`}, "approvals",
+		step{"[q]uit? ", 1, "e\n"}, step{"instead:", 1, ""}, step{"[q]uit? ", 2, "a\na\n"}, step{"2 of 2", 1, ""},
+		step{"[q]uit? ", 3, "d\n"}, step{"if any: ", 1, "no\n"},
+	)
 	require.JSONEq(t, `{"command":"pwd"}`, string(o.task(first).ToolInput))
 	require.Equal(t, toolpark.Failed, o.task(second).Status)
+}
+
+func TestAsksAtARealTerminal(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	first := o.ask(agent.Question{Prompt: "Where?", Options: []string{"staging", "production"}, Strict: true})
+	second := o.ask(agent.Question{Prompt: "Why?"})
+	// The second 2 was typed before the second question was shown, so it is no answer.
+	o.atTerminal(nil, "asks",
+		step{"[q]uit: ", 1, "2\n2\n"}, step{"2 of 2", 1, ""}, step{"[q]uit: ", 2, "Because.\n"},
+	)
+	require.Equal(t, "production", o.task(first).Output)
+	require.Equal(t, "Because.", o.task(second).Output)
 }

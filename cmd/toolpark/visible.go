@@ -47,7 +47,10 @@ const (
 
 // block sets visible text apart, so that no part of it can be taken for words of this program: each line stands
 // behind a margin, and is folded before a terminal of so many columns would.
-func block(text string, columns int) []string {
+func block(text string, columns int) []string { return fold(text, columns, margin, marginMore) }
+
+// fold is block with margins of equal width, the second before what a terminal would have wrapped.
+func fold(text string, columns int, margin, more string) []string {
 	room := max(columns, narrowest) - len(margin)
 	var lines []string
 	for part := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
@@ -59,7 +62,7 @@ func block(text string, columns int) []string {
 			}
 			if used+width > room {
 				lines = append(lines, before+part[start:i])
-				before, start, used = marginMore, i, 0
+				before, start, used = more, i, 0
 			}
 			used += width
 		}
