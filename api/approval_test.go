@@ -190,6 +190,13 @@ func TestAKernelToolThatWritesIsHeld(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(messages[0]), "Red or blue?", "the model reads what was asked in its place")
 
+	free := s.read(s.call(s.ruledWith(agent.Configuration{ApprovalMode: "bypass", KernelTools: []string{"nexus.human.ask"}}), "ask", `{"prompt":"?"}`))
+	require.Equal(t, "mode", free.text("/task/approval/origin"))
+	strict := s.read(s.call(s.ruledWith(agent.Configuration{ApprovalMode: "rules", KernelTools: []string{"nexus.human.ask"}}), "ask", `{"prompt":"?"}`))
+	require.Equal(t, toolpark.ErrApprovalDenied, strict.text("/task/error/key"))
+	require.Equal(t, "mode", strict.text("/task/approval/origin"))
+	require.Equal(t, "no approval rule allows ask", strict.text("/task/approval/reason"))
+
 	denied := s.call(run, "Question", `{"text":"Again?"}`)
 	s.decide(s.Admin, denied, "deny", ``).ok(http.StatusOK)
 	require.Empty(t, s.approvals(agent.WaitingFilter{}))

@@ -103,7 +103,7 @@ func (s *Server) createRun(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Delivery.NudgeRun(r.Context(), run.AccountID, run.ID, workflows.SignalWake); err != nil {
 		s.Log.WarnContext(r.Context(), "run workflow not started; the recovery loop will", "run", run.ID, "error", err)
 	}
-	decided, err := notify.Await(r.Context(), sub, toolpark.VerdictWait-time.Since(begin), s.draining, func(ctx context.Context) (*postgres.Run, bool, error) {
+	decided, err := notify.Await(r.Context(), sub, s.verdictWait()-time.Since(begin), s.draining, func(ctx context.Context) (*postgres.Run, bool, error) {
 		now, err := s.DB.Run(ctx, member(r), run.ID)
 		return now, err == nil && now.Status != toolpark.RunAccepting, err
 	})

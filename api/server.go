@@ -27,6 +27,10 @@ type Server struct {
 	Metrics  *prometheus.Registry
 	Temporal func(context.Context) error // nil error: the Temporal server answers
 
+	// VerdictWait is how long a request waits for the workflow's verdict before it answers that it is pending.
+	// Zero means toolpark.VerdictWait.
+	VerdictWait time.Duration
+
 	drainOnce sync.Once
 	bodyTime  time.Duration // when not the constant, for tests
 	draining  chan struct{} // closed at shutdown: long polls and streams end early

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json/jsontext"
 	"errors"
@@ -114,7 +115,7 @@ func approvalOf(t *toolpark.Task) *toolpark.Approval {
 		return t.Approval
 	case t.Kind != toolpark.KindTool, t.DispatchedAt == nil: // it crosses no such stage, was held all its life, or failed at birth
 		return nil
-	case t.KernelTool != nil:
+	case park.Exempt(t.KernelTool, t.EffectProfile):
 		granted.Origin = toolpark.ApprovedByKernel
 	case t.Origin == toolpark.OriginAuthor:
 		granted.Origin = toolpark.ApprovedByAuthor
@@ -289,6 +290,8 @@ type judged struct {
 	task *postgres.TaskDetail
 }
 
+func (s *Server) verdictWait() time.Duration { return cmp.Or(s.VerdictWait, toolpark.VerdictWait) }
+
 // verdict nudges the task's workflow and waits for what it makes of a staged input; nil when no worker
 // answered in time. The input is durable: it will be judged.
 func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.TaskID, staged *park.Staged, signal workflows.Signal) (*judged, error) {
@@ -300,7 +303,7 @@ func (s *Server) verdict(r *http.Request, sub *notify.Subscription, id toolpark.
 	if err := s.Delivery.NudgeTo(r.Context(), staged.Task, signal, staged.Asks); err != nil {
 		s.Log.WarnContext(r.Context(), "task not nudged; the recovery loop will", "run", id.Run, "task", id.Key, "error", err)
 	}
-	left := func() time.Duration { return toolpark.VerdictWait - time.Since(begin) }
+	left := func() time.Duration { return s.verdictWait() - time.Since(begin) }
 	notify.Wait(r.Context(), sub, left(), s.draining) // nothing was judged when it was staged
 	found, err := notify.Await(r.Context(), sub, left(), s.draining, func(ctx context.Context) (*judged, bool, error) {
 		verdict, task, err := s.DB.Verdict(ctx, id, staged.Seq)

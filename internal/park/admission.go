@@ -22,10 +22,14 @@ func (p *Park) policy(ctx context.Context, q postgres.Querier, run *postgres.Run
 }
 
 // approvalCall is a call as the stage of approval sees it. What only reads of the kernel's own, and the wrapper of
-// another call, which crosses the stage itself, need a rule to be stopped.
+// another call, which crosses the stage itself, are exempt.
 func approvalCall(tool string, origin toolpark.Origin, kernelTool *string, effect *toolpark.EffectProfile, input []byte) approval.Call {
-	exempt := kernelTool != nil && (*kernelTool == catalog.ToolsCall || effect == nil || effect.Kind != toolpark.EffectWrite)
-	return approval.Call{Tool: tool, Origin: origin, Input: input, Exempt: exempt}
+	return approval.Call{Tool: tool, Origin: origin, Input: input, Exempt: Exempt(kernelTool, effect)}
+}
+
+// Exempt tells whether a call is the kernel's own and needs a rule to be stopped. Nil names no kernel tool.
+func Exempt(kernelTool *string, effect *toolpark.EffectProfile) bool {
+	return kernelTool != nil && (*kernelTool == catalog.ToolsCall || effect == nil || effect.Kind != toolpark.EffectWrite)
 }
 
 // decideAll lets a round's calls cross the stage of approval, before any lock is taken. A call that is born failed
@@ -63,7 +67,7 @@ func cross(t *postgres.NewTask, run *postgres.LockedRun, d approval.Decision) {
 	if t.Status.Settled() {
 		return
 	}
-	if d.Origin == toolpark.ApprovedByRule && d.Verdict != approval.Ask {
+	if d.Verdict == approval.Deny || d.Verdict == approval.Allow && d.Origin == toolpark.ApprovedByRule {
 		t.Approval = &toolpark.Approval{Origin: d.Origin, DecidedAt: run.Now, Reason: d.Reason}
 	}
 	switch d.Verdict {
