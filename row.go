@@ -46,6 +46,7 @@ type Task struct {
 	SettledAt          *time.Time
 	SettledBy          *SettledBy
 	IsError            bool
+	AnsweredBy         *uuid.UUID // of an ask: the member that answered it, or the application that it was addressed to
 	ErrorKey           *string
 	AbandonedAt        *time.Time
 	AbandonedBy        *uuid.UUID

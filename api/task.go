@@ -44,7 +44,8 @@ type taskRow struct {
 	RetrySafe     bool                    `json:"retry_safe"`
 	IsError       bool                    `json:"is_error"`
 	Error         *toolpark.TaskError     `json:"error,omitzero"`
-	Abandoned     *abandonment            `json:"abandoned"` // null unless somebody gave the failure up
+	AnsweredBy    *answeredBy             `json:"answered_by,omitzero"` // of an ask that was answered
+	Abandoned     *abandonment            `json:"abandoned"`            // null unless somebody gave the failure up
 	CreatedAt     time.Time               `json:"created_at"`
 	DispatchedAt  *time.Time              `json:"dispatched_at"`
 	ClaimedAt     *time.Time              `json:"claimed_at"`
@@ -54,6 +55,12 @@ type taskRow struct {
 type addressedTo struct {
 	Role     toolpark.ExecutorKind `json:"role"`
 	Executor *uuid.UUID            `json:"executor_public_id,omitzero"` // absent for a pool
+}
+
+// answeredBy is who answered an ask: a member, or the agent's own application.
+type answeredBy struct {
+	Member   *uuid.UUID `json:"member_public_id,omitzero"`
+	Executor *uuid.UUID `json:"executor_public_id,omitzero"`
 }
 
 // abandonment is who gave a failure up.
@@ -93,6 +100,12 @@ func newTaskRow(t *toolpark.Task) taskRow {
 	}
 	if t.ErrorKey != nil {
 		row.Error = &toolpark.TaskError{Key: *t.ErrorKey}
+	}
+	if t.AnsweredBy != nil {
+		row.AnsweredBy = &answeredBy{Member: t.AnsweredBy}
+		if t.Addresses(*t.AnsweredBy) {
+			row.AnsweredBy = &answeredBy{Executor: t.AnsweredBy}
+		}
 	}
 	if t.AbandonedAt != nil {
 		row.Abandoned = &abandonment{At: *t.AbandonedAt, By: *t.AbandonedBy}

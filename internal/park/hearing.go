@@ -58,7 +58,7 @@ func (h *hearing) report(task *toolpark.Task, in toolpark.Input) (postgres.Outco
 		return postgres.Outcome{}, refusal
 	}
 	if in.Kind == toolpark.InputResolution {
-		return h.answer(task, r)
+		return h.answer(task, in, r)
 	}
 	output, err := h.park.outputSchema(h.ctx, h.tx, task)
 	if err != nil {
@@ -68,7 +68,7 @@ func (h *hearing) report(task *toolpark.Task, in toolpark.Input) (postgres.Outco
 }
 
 // answer judges an answer to an ask, as it was judged before it was staged.
-func (h *hearing) answer(task *toolpark.Task, r envelope.Report) (postgres.Outcome, *toolpark.Error) {
+func (h *hearing) answer(task *toolpark.Task, in toolpark.Input, r envelope.Report) (postgres.Outcome, *toolpark.Error) {
 	asked, err := postgres.FindAsked(h.ctx, h.tx, task.ID())
 	if err != nil {
 		return postgres.Outcome{}, h.again(err)
@@ -77,7 +77,7 @@ func (h *hearing) answer(task *toolpark.Task, r envelope.Report) (postgres.Outco
 		return postgres.Outcome{}, refusal
 	}
 	o := outcome(r, nil)
-	o.By = toolpark.ByResolution
+	o.By, o.AnsweredBy = toolpark.ByResolution, in.ActorID
 	return o, nil
 }
 

@@ -26,7 +26,7 @@ func Renew(tx *Tx, task *LockedTask, run *LockedRun, next *NewTask, reopens bool
 		SET generation = $4, status = $5, addressed_to = $6, approval = $7, began_at = $8,
 			dispatched_at = CASE WHEN $5 <> 'needs_approval' THEN $8::timestamptz END, deadline_at = $9,
 			claimed_by = NULL, claimed_at = NULL, claim_token_hash = NULL, claim_shown = false, cancel_requested_at = NULL,
-			settled_at = NULL, settled_by = NULL, is_error = false, error_key = NULL,
+			settled_at = NULL, settled_by = NULL, is_error = false, answered_by = NULL, error_key = NULL,
 			wake_at = $8::timestamptz + $10::interval, wake_attempts = 0, revision = revision + 1
 		WHERE account_id = $1 AND run_id = $2 AND key = $3`,
 		id.Account, id.Run, id.Key, generation, next.Status, next.AddressedTo, next.Approval, run.Now,

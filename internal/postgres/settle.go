@@ -22,6 +22,7 @@ type Outcome struct {
 	Metadata          jsontext.Value
 	Rejected          jsontext.Value     // a report that broke the announced output schema
 	Approval          *toolpark.Approval // the decision that ended it; nil for none
+	AnsweredBy        *uuid.UUID         // who answered an ask; nil for anything else
 }
 
 // Verdict is what became of one staged input. An empty code means that it was accepted.
@@ -55,9 +56,9 @@ func Settle(tx *Tx, task *LockedTask, o *Outcome, verdicts []Verdict) (*Settled,
 	batch.Queue(`
 		UPDATE tasks
 		SET status = $4, settled_at = $5, settled_by = $6, is_error = $7, error_key = $8,
-			approval = coalesce($9, approval), revision = revision + 1, wake_at = NULL
+			approval = coalesce($9, approval), answered_by = $10, revision = revision + 1, wake_at = NULL
 		WHERE account_id = $1 AND run_id = $2 AND key = $3 AND settled_at IS NULL`,
-		id.Account, id.Run, id.Key, o.Status, task.Now, o.By, o.IsError, errorKey, o.Approval)
+		id.Account, id.Run, id.Key, o.Status, task.Now, o.By, o.IsError, errorKey, o.Approval, o.AnsweredBy)
 	batch.Queue(`
 		INSERT INTO task_results (account_id, run_id, task_key, generation, content, structured_content, title,
 			metadata, error_detail, rejected_result)

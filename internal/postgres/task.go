@@ -19,7 +19,7 @@ const taskColumns = `t.account_id, t.run_id, t.key, t.round, t.parent_key, t.pos
 	t.callable_name, t.tool_name, t.tool_alias, t.kernel_tool, t.tool_call_id, t.addressed_role, t.addressed_to, t.waits_for, t.watched, t.target_name,
 	t.effect_profile, t.approval, t.output_schema_hash, t.timeout_ms, t.announced_timeout_ms, t.began_at, t.dispatched_at, t.deadline_at, t.claimed_by, t.claimed_at,
 	t.claim_token_hash, t.claim_shown, t.cancel_requested_at, t.next_input, t.settled_at, t.settled_by, t.is_error,
-	t.error_key, t.abandoned_at, t.abandoned_by, t.revision, t.created_at`
+	t.answered_by, t.error_key, t.abandoned_at, t.abandoned_by, t.revision, t.created_at`
 
 // LockedTask is a task's row under its lock, with the clock and what is staged, both read by a
 // statement of their own after the lock: one clever UPDATE would stamp before the lock wait, or not

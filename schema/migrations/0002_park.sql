@@ -119,6 +119,7 @@ CREATE TABLE tasks (
     settled_by text CHECK (settled_by IN ('birth', 'commit', 'cancel', 'expiry', 'termination', 'kernel',
         'decision', 'resolution')),
     is_error boolean NOT NULL DEFAULT false,
+    answered_by uuid, -- of an ask: the member that answered it, or the application that it was addressed to
     error_key text,
     abandoned_at timestamptz, -- somebody gave the failure up: it is not retried any more
     abandoned_by uuid,
