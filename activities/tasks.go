@@ -67,11 +67,16 @@ func (t *Tasks) Advance(ctx context.Context, in AdvanceInput) (AdvanceResult, er
 	}, nil
 }
 
+// maxNudges is how many tasks one settlement nudges itself.
+const maxNudges = 32
+
 // nudgesAtOnce bounds the calls to the server that one settlement makes at the same time.
 const nudgesAtOnce = 16
 
-// nudge makes tasks look again.
+// nudge makes tasks look again: the first of them. A settlement that many wait for leaves the others to the recovery
+// loop, whose alarms it has set, since its step must end soon.
 func (t *Tasks) nudge(ctx context.Context, tasks []*toolpark.Task) {
+	tasks = tasks[:min(len(tasks), maxNudges)]
 	var group errgroup.Group
 	group.SetLimit(nudgesAtOnce)
 	for _, task := range tasks {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 	"uuid"
 
@@ -125,7 +126,7 @@ func taskInput(task *toolpark.Task) ToolTaskInput {
 // taskOptions is what an operator sees of a task from its start on: which tool, whose, in which state,
 // until when, and how to release it. Never inputs or results.
 func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) client.StartWorkflowOptions {
-	tool, target := label(task), deref(task.TargetName)
+	tool, target := label(task), plain(deref(task.TargetName))
 	attributes := []temporal.SearchAttributeUpdate{
 		visibility.Account.ValueSet(task.AccountID.String()),
 		visibility.Tool.ValueSet(tool),
@@ -142,14 +143,14 @@ func (d *Delivery) taskOptions(task *toolpark.Task, status toolpark.Status) clie
 		TaskQueue:             d.queue,
 		WorkflowTaskTimeout:   taskTimeout,
 		TypedSearchAttributes: temporal.NewSearchAttributes(attributes...),
-		StaticSummary:         tool + " → " + target,
+		StaticSummary:         plain(tool) + " → " + target,
 		StaticDetails:         details(task, status) + " Request cancellation of this workflow to settle the task as canceled.",
 	}
 }
 
 // details is what a task waits for when its workflow starts with a status, and until when.
 func details(task *toolpark.Task, status toolpark.Status) string {
-	target, until := deref(task.TargetName), "its timeout"
+	target, until := plain(deref(task.TargetName)), "its timeout"
 	if task.DeadlineAt != nil {
 		until = task.DeadlineAt.UTC().Format(time.RFC3339)
 	}
@@ -182,6 +183,21 @@ func details(task *toolpark.Task, status toolpark.Status) string {
 func makesChild(task *toolpark.Task) bool {
 	return task.KernelTool != nil && (*task.KernelTool == catalog.ToolsCall || *task.KernelTool == catalog.HumanAsk)
 }
+
+// plain makes somebody's name a part of a text that the Web UI shows as Markdown: no link, picture or markup comes of
+// it, and it is short enough for a summary.
+func plain(name string) string {
+	name = markup.Replace(name)
+	if runes := []rune(name); len(runes) > maxPlain {
+		return string(runes[:maxPlain-1]) + "…"
+	}
+	return name
+}
+
+// maxPlain is how many characters of a name are shown. A summary has room for 400 bytes.
+const maxPlain = 48
+
+var markup = strings.NewReplacer("[", "(", "]", ")", "<", "(", ">", ")", "`", "'", "\n", " ", "\r", " ", "://", ": //")
 
 // label is what operators know a task by: the name of its tool, or else what kind of task it is.
 func label(task *toolpark.Task) string {

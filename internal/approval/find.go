@@ -59,6 +59,9 @@ func (r *Rule) names(c Call) bool {
 	if origin != c.Origin {
 		return false
 	}
+	if r.Tool == c.Tool { // whose name may hold a | itself
+		return true
+	}
 	for pattern := range strings.SplitSeq(r.Tool, "|") {
 		if glob(pattern, c.Tool) {
 			return true

@@ -97,7 +97,7 @@ var graphWait = Tool{
 		`Use it only for a task whose key you were told and whose end you need before you go on; ` +
 		`the results of the calls you make come back by themselves.`,
 	Parameters: jsontext.Value(`{"type":"object","properties":{` +
-		`"task":{"type":"string","minLength":1,"maxLength":256,"description":"The key of the task to wait for."}},` +
+		`"task":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_-]{0,255}$","description":"The key of the task to wait for."}},` +
 		`"required":["task"],"additionalProperties":false}`),
 }
 

@@ -1,6 +1,7 @@
 package park
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -34,7 +35,7 @@ var errFamily = errors.New("the step needs the locks of the task's whole family"
 // that is one more input.
 func (p *Park) Advance(ctx context.Context, id toolpark.TaskID, generation int, canceled bool) (Advanced, error) {
 	step, err := p.advance(ctx, id, generation, canceled, nil)
-	if errors.Is(err, errFamily) {
+	for errors.Is(err, errFamily) && ctx.Err() == nil { // again, when the family grew while its locks were waited for
 		step, err = p.advance(ctx, id, generation, canceled, postgres.Family{})
 	}
 	if err != nil {
@@ -103,6 +104,12 @@ func (a *advance) take(ctx context.Context, tx *postgres.Tx) error {
 	if err != nil {
 		return err
 	}
+	if target != nil && target.BeganAt.After(a.task.BeganAt) {
+		// It has settled since the wait began, and was retried.
+		if target, err = postgres.GenerationAt(ctx, tx, target.ID(), a.task.BeganAt); err != nil {
+			return err
+		}
+	}
 	if target != nil && target.Status.Settled() {
 		inputs = withSettlement(inputs, a.task, target)
 	}
@@ -154,8 +161,10 @@ func (a *advance) sleep(tx *postgres.Tx, step Step) error {
 
 // settle ends the task, tells the parent and the tasks that wait for it, and ends the child that it waits for.
 func (a *advance) settle(ctx context.Context, tx *postgres.Tx, o *postgres.Outcome, verdicts []postgres.Verdict) error {
-	if a.task.Watched && a.family == nil {
-		return errFamily
+	if a.task.Watched {
+		if complete, err := postgres.FamilyIsComplete(ctx, tx, a.task.ID(), a.family); err != nil || !complete {
+			return cmp.Or(err, errFamily)
+		}
 	}
 	if waitsForChild(&a.task.Task) && o.By != toolpark.ByKernel {
 		child, err := cancelChild(ctx, tx, a.task)

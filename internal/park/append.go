@@ -144,7 +144,7 @@ func (p *Park) decideSteps(ctx context.Context, run *postgres.Run, steps []NewSt
 // crossAuthored is cross for a client's step: a rule that denies refuses it.
 func crossAuthored(t *postgres.NewTask, run *postgres.LockedRun, d approval.Decision) *toolpark.Error {
 	if d.Verdict == approval.Deny {
-		return toolpark.Errorf(toolpark.CodeApprovalDenied, "A rule of the run denies this step: %s", d.Reason).At("/tool")
+		return deniedBy("A rule of the run denies this step", d).At("/tool")
 	}
 	cross(t, run, d)
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/internal/approval"
+	"github.com/toolpark/toolpark/internal/catalog"
 	"github.com/toolpark/toolpark/internal/declaration"
 	"github.com/toolpark/toolpark/internal/postgres"
 	"github.com/toolpark/toolpark/internal/strictjson"
@@ -174,6 +175,12 @@ func (p *Park) edited(ctx context.Context, run *postgres.Run, id toolpark.TaskID
 		if failure := tool.CheckMapped(p.Schemas, input); failure != nil {
 			return nil, invalid(failure)
 		}
+		if tool.Kernel != nil && tool.Kernel.Canonical == catalog.HumanAsk {
+			if _, refusal := ReadQuestion(input); refusal != nil { // what the schema cannot say
+				at, _ := refusal.Details["pointer"].(string)
+				return nil, refusal.At("/input" + at)
+			}
+		}
 	}
 	policy, err := p.policy(ctx, p.DB.Pool, run)
 	if err != nil {
@@ -181,9 +188,17 @@ func (p *Park) edited(ctx context.Context, run *postgres.Run, id toolpark.TaskID
 	}
 	decided := policy.Decide(approvalCall(*task.ToolName, task.Origin, task.KernelTool, task.EffectProfile, input))
 	if decided.Verdict == approval.Deny && decided.Origin == toolpark.ApprovedByRule {
-		return nil, toolpark.Errorf(toolpark.CodeApprovalDenied, "A rule of the run denies this input: %s", decided.Reason).At("/input")
+		return nil, deniedBy("A rule of the run denies this input", decided).At("/input")
 	}
 	return input, nil
+}
+
+// deniedBy is the refusal of what a rule denies, with the rule's reason if it gives one.
+func deniedBy(what string, d approval.Decision) *toolpark.Error {
+	if d.Reason != "" {
+		what += ": " + d.Reason
+	}
+	return toolpark.Errorf(toolpark.CodeApprovalDenied, "%s.", strings.TrimSuffix(what, "."))
 }
 
 // hash is what a decision is known by from another of its kind: approvals that let different inputs run are

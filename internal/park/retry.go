@@ -2,7 +2,6 @@ package park
 
 import (
 	"context"
-	"encoding/json/jsontext"
 	"time"
 
 	"github.com/toolpark/toolpark"
@@ -19,30 +18,38 @@ import (
 // Refusals, which change nothing: run_accepting, run_stopping, run_settled; not_retryable; runner_not_eligible or
 // tool_not_served when nobody may take it now; approval_denied.
 func (p *Park) Retry(ctx context.Context, id toolpark.TaskID) (*toolpark.Task, error) {
+	before, decided, err := p.decideAgain(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	var (
 		begun *toolpark.Task
 		next  postgres.NewTask
 	)
-	err := p.DB.Tx(ctx, func(tx *postgres.Tx) error {
-		var (
-			input                jsontext.Value
-			parentLives, reopens bool
-		)
-		task, err := postgres.LockTask(ctx, tx, id, postgres.ReadInput(id, &input), postgres.ReadParentLive(id, &parentLives))
+	err = p.DB.Tx(ctx, func(tx *postgres.Tx) error {
+		task, err := postgres.LockTask(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		run, err := postgres.LockRun(ctx, tx, id.Account, id.Run, postgres.ReadRoundOver(id.Run, task.Round, &reopens))
+		var (
+			kin     postgres.Kin
+			reopens bool
+		)
+		run, err := postgres.LockRun(ctx, tx, id.Account, id.Run,
+			postgres.ReadRoundOver(id.Run, task.Round, &reopens), postgres.ReadKin(id, &kin))
 		if err != nil {
 			return err
 		}
 		if err := open(&run.Run); err != nil {
 			return err
 		}
-		if refusal := retryable(&task.Task, parentLives); refusal != nil {
+		if refusal := retryable(&task.Task, kin); refusal != nil {
 			return refusal
 		}
-		if next, err = p.again(ctx, tx, run, &task.Task, input); err != nil {
+		if task.Generation != before {
+			return toolpark.Errorf(toolpark.CodeNotRetryable, "The task was retried, and failed again, at the same moment; read it.")
+		}
+		if next, err = p.again(ctx, tx, run, &task.Task, decided); err != nil {
 			return err
 		}
 		postgres.Renew(tx, task, run, &next, reopens)
@@ -58,8 +65,29 @@ func (p *Park) Retry(ctx context.Context, id toolpark.TaskID) (*toolpark.Task, e
 	return begun, nil
 }
 
+// decideAgain lets a call cross the stage of approval as it was asked last, before any lock is taken: what a task has
+// run with does not change once it has settled. Another kind of task crosses none.
+func (p *Park) decideAgain(ctx context.Context, id toolpark.TaskID) (generation int, decided approval.Decision, err error) {
+	task, err := p.DB.TaskDetail(ctx, id)
+	if err != nil {
+		return 0, decided, err
+	}
+	if task.Kind != toolpark.KindTool || !task.Status.Failure() {
+		return task.Generation, decided, nil
+	}
+	run, err := postgres.FindRun(ctx, p.DB.Pool, id.Account, id.Run)
+	if err != nil || run.ContextHash == nil {
+		return task.Generation, decided, err
+	}
+	policy, err := p.policy(ctx, p.DB.Pool, run)
+	if err != nil {
+		return 0, decided, err
+	}
+	return task.Generation, policy.Decide(approvalCall(*task.ToolName, task.Origin, task.KernelTool, task.EffectProfile, task.Input)), nil
+}
+
 // retryable tells why a task cannot be retried, if it cannot.
-func retryable(task *toolpark.Task, parentLives bool) *toolpark.Error {
+func retryable(task *toolpark.Task, kin postgres.Kin) *toolpark.Error {
 	refuse := func(format string, args ...any) *toolpark.Error {
 		return toolpark.Errorf(toolpark.CodeNotRetryable, format, args...)
 	}
@@ -72,8 +100,12 @@ func retryable(task *toolpark.Task, parentLives bool) *toolpark.Error {
 		return refuse("The call could not be accepted (%s), and never ran; make another.", deref(task.ErrorKey))
 	case deref(task.ErrorKey) == toolpark.ErrApprovalDenied:
 		return refuse("The call was denied, and that stands; make another.")
-	case parentLives:
+	case kin.ParentLives:
 		return refuse("The task %s, which made this one, has not settled; wait until it has.", *task.ParentKey)
+	case kin.ParentAbandoned:
+		return refuse("The task %s, which made this one, was abandoned; make another call.", *task.ParentKey)
+	case kin.ChildLives:
+		return refuse("A task that this one made lives again; wait until it has settled, or cancel it.")
 	}
 	return nil
 }
@@ -81,7 +113,7 @@ func retryable(task *toolpark.Task, parentLives bool) *toolpark.Error {
 // again is a settled task as it begins once more: for those of its target who may still take it, or held for
 // somebody who may decide.
 func (p *Park) again(
-	ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun, task *toolpark.Task, input jsontext.Value,
+	ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun, task *toolpark.Task, decided approval.Decision,
 ) (postgres.NewTask, error) {
 	next := postgres.NewTask{
 		Key: task.Key, Round: task.Round, ParentKey: task.ParentKey, Kind: task.Kind, Origin: task.Origin,
@@ -90,7 +122,7 @@ func (p *Park) again(
 		TimeoutMS: task.TimeoutMS,
 	}
 	if task.Kind == toolpark.KindTool {
-		if err := p.admitAgain(ctx, tx, run, task, input, &next); err != nil {
+		if err := admitAgain(ctx, tx, run, task, decided, &next); err != nil {
 			return next, err
 		}
 	}
@@ -100,8 +132,8 @@ func (p *Park) again(
 }
 
 // admitAgain judges a call as it was judged when it was made: who may take it, and whether it needs approval.
-func (p *Park) admitAgain(
-	ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun, task *toolpark.Task, input jsontext.Value, next *postgres.NewTask,
+func admitAgain(
+	ctx context.Context, tx *postgres.Tx, run *postgres.LockedRun, task *toolpark.Task, decided approval.Decision, next *postgres.NewTask,
 ) error {
 	to, gone, err := dispatchable(ctx, tx, &run.Run, task)
 	if err != nil {
@@ -111,13 +143,8 @@ func (p *Park) admitAgain(
 		return toolpark.Errorf(toolpark.Code(gone.Key), "Nobody whom the call is addressed to may take it now: %s.", gone.Detail)
 	}
 	next.AddressedTo = to
-	policy, err := p.policy(ctx, tx, &run.Run)
-	if err != nil {
-		return err
-	}
-	decided := policy.Decide(approvalCall(*task.ToolName, task.Origin, task.KernelTool, task.EffectProfile, input))
 	if decided.Verdict == approval.Deny {
-		return toolpark.Errorf(toolpark.CodeApprovalDenied, "The run denies the call as it would run now: %s", decided.Reason)
+		return deniedBy("The run denies the call as it would run now", decided)
 	}
 	cross(next, run, decided)
 	return nil

@@ -130,7 +130,9 @@ type PeopleFilter struct {
 // ForPeople lists what waits for a person in all runs that a member may read, the longest waiting first.
 func (db *DB) ForPeople(ctx context.Context, m toolpark.Member, f PeopleFilter, after InboxPosition, limit int) ([]*InboxRow, error) {
 	rows, _ := db.Pool.Query(ctx, inboxRows+`
-		WHERE t.account_id = $1 AND t.status = $4 AND `+runReadable+`
+		WHERE t.account_id = $1 AND t.status = $4
+			AND t.status IN ('needs_approval', 'awaiting_input') -- said in full, so that any plan may use the index of these
+			AND `+runReadable+`
 			AND ($5::uuid IS NULL OR t.run_id = $5) AND ($6 = '' OR t.tool_name = $6)
 			AND t.began_at <= clock_timestamp() - $7::interval
 			AND (t.began_at, t.run_id, t.key) > ($8, $9, $10)

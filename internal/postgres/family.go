@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,7 +16,8 @@ import (
 type Family map[string]*toolpark.Task
 
 // LockFamily locks and reads into family, in the order of their keys, a task and all that a step of it may touch,
-// before anything else is locked. A task that is born to the family meanwhile is not in it.
+// before anything else is locked. The statement sees no wait that began while it waited for a lock: see
+// FamilyIsComplete.
 func LockFamily(tx *Tx, id toolpark.TaskID, family Family) {
 	tx.Later().Queue(`
 		SELECT `+taskColumns+`
@@ -32,6 +35,21 @@ func LockFamily(tx *Tx, id toolpark.TaskID, family Family) {
 		}
 		return err
 	})
+}
+
+// FamilyIsComplete tells whether every live task that waits for a locked one is in its locked family. Whoever comes
+// later finds the task's lock taken, and then how it ended.
+func FamilyIsComplete(ctx context.Context, tx *Tx, id toolpark.TaskID, family Family) (bool, error) {
+	if family == nil {
+		return false, nil
+	}
+	var complete bool
+	err := tx.QueryRow(ctx, `
+		SELECT NOT EXISTS (
+			SELECT FROM tasks
+			WHERE account_id = $1 AND run_id = $2 AND waits_for = $3 AND settled_at IS NULL AND key <> ALL($4))`,
+		id.Account, id.Run, id.Key, slices.Collect(maps.Keys(family))).Scan(&complete)
+	return complete, mapError(err, "look for those that wait for task %s", id)
 }
 
 // Parent is the task that made this one; nil when it was authored by itself.

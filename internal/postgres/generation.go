@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 	"uuid"
 
 	"github.com/jackc/pgx/v5"
@@ -63,17 +64,42 @@ func Abandon(tx *Tx, task *LockedTask, by uuid.UUID) {
 		id.Account, id.Run, id.Key, task.Now, by)
 }
 
-// ReadParentLive reads into live whether the task that made this one has not settled; of a task that nobody made it
-// is false.
-func ReadParentLive(id toolpark.TaskID, live *bool) Read {
+// Kin is how those stand that a task has made, or that made it.
+type Kin struct {
+	ParentLives     bool
+	ParentAbandoned bool
+	ChildLives      bool
+}
+
+// ReadKin reads into kin how a task's parent and children stand. Read under the run's lock it stays true: no task of
+// the run begins meanwhile.
+func ReadKin(id toolpark.TaskID, kin *Kin) Read {
 	return func(batch *pgx.Batch) {
 		batch.Queue(`
-			SELECT EXISTS (
-				SELECT FROM tasks t
-				JOIN tasks parent ON parent.run_id = t.run_id AND parent.key = t.parent_key
-				WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3 AND parent.settled_at IS NULL)`,
-			id.Account, id.Run, id.Key).QueryRow(func(row pgx.Row) error { return row.Scan(live) })
+			SELECT coalesce(parent.settled_at IS NULL AND parent.key IS NOT NULL, false),
+				parent.abandoned_at IS NOT NULL,
+				EXISTS (SELECT FROM tasks c WHERE c.run_id = t.run_id AND c.parent_key = t.key AND c.settled_at IS NULL)
+			FROM tasks t
+			LEFT JOIN tasks parent ON parent.run_id = t.run_id AND parent.key = t.parent_key
+			WHERE t.account_id = $1 AND t.run_id = $2 AND t.key = $3`,
+			id.Account, id.Run, id.Key).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&kin.ParentLives, &kin.ParentAbandoned, &kin.ChildLives) })
 	}
+}
+
+// GenerationAt reads the earlier generation of a task that was its newest at a moment; nil when none was.
+func GenerationAt(ctx context.Context, tx *Tx, id toolpark.TaskID, at time.Time) (*toolpark.Task, error) {
+	rows, _ := tx.Query(ctx, `
+		SELECT `+taskColumns+`
+		FROM task_generations g, json_populate_record(NULL::tasks, g.facts) t
+		WHERE g.account_id = $1 AND g.run_id = $2 AND g.task_key = $3 AND t.began_at <= $4
+		ORDER BY g.generation DESC
+		LIMIT 1`, id.Account, id.Run, id.Key, at)
+	task, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByName[toolpark.Task])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return task, mapError(err, "read an earlier generation of task %s", id)
 }
 
 // ReadRoundOver reads into over whether a round was told to have settled. A nil number is of no round.

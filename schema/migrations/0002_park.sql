@@ -141,7 +141,7 @@ CREATE INDEX tasks_of_parent ON tasks (run_id, parent_key) WHERE parent_key IS N
 CREATE INDEX tasks_by_schema ON tasks (account_id, output_schema_hash) WHERE output_schema_hash IS NOT NULL;
 CREATE INDEX tasks_live ON tasks (run_id, round) WHERE settled_at IS NULL;
 CREATE INDEX tasks_to_wake ON tasks (wake_at) WHERE wake_at IS NOT NULL;
-CREATE INDEX tasks_for_people ON tasks (account_id, began_at, run_id, key) WHERE status IN ('needs_approval', 'awaiting_input');
+CREATE INDEX tasks_for_people ON tasks (account_id, status, began_at, run_id, key) WHERE status IN ('needs_approval', 'awaiting_input');
 CREATE INDEX tasks_waiting ON tasks (run_id, waits_for) WHERE waits_for IS NOT NULL AND settled_at IS NULL;
 
 -- What a task was asked to do, per generation.
