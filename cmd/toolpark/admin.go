@@ -32,10 +32,12 @@ type AdminCmd struct {
 // adminConnections is enough: a command does one thing after the other.
 const adminConnections = 2
 
-// AfterApply opens the database for the subcommand that runs next.
+// AfterApply opens the database for the subcommand that runs next. That it cannot is no misuse of the command line.
 func (c *AdminCmd) AfterApply(ctx context.Context) (err error) {
-	c.db, err = postgres.Open(ctx, c.DatabaseURL, adminConnections)
-	return err
+	if c.db, err = postgres.Open(ctx, c.DatabaseURL, adminConnections); err != nil {
+		return exitError{1, err}
+	}
+	return nil
 }
 
 // account is the account that the command is about.

@@ -22,7 +22,7 @@ type MemberCreateCmd struct {
 	Name      string `help:"Display name; the handle when left out."`
 	Admin     bool   `help:"A human who may read every run of the account."`
 	Steward   string `placeholder:"HANDLE" help:"The human an agent answers to."`
-	MayDecide bool   `help:"An agent that may approve and deny."`
+	MayDecide bool   `help:"An agent that may approve and deny, its own calls included."`
 }
 
 // Validate refuses flags that the kind does not have.

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/toolpark/toolpark"
 	"github.com/toolpark/toolpark/sdk/agent"
@@ -70,6 +73,9 @@ func (d *desk) ask(ctx context.Context, w agent.Waiting) (more bool, err error) 
 			return true, nil
 		case "q", "quit":
 			return false, nil
+		case "":
+		default:
+			d.tell("", fmt.Sprintf("Nothing is done: %q is none of the letters in brackets.", answer))
 		}
 	}
 }
@@ -95,21 +101,27 @@ func (d *desk) editInput(ctx context.Context, w agent.Waiting, edited jsontext.V
 	return value, nil
 }
 
-// runEditor opens the text in $VISUAL, $EDITOR or vi, and returns it as it was saved.
+// editorTime is what an editor has to put the terminal in order once it is told to end.
+const editorTime = 2 * time.Second
+
+// runEditor opens the text in $VISUAL, $EDITOR or vi, and returns it as it was saved. When ctx ends, so does the editor.
+// Nothing stays behind, its backup and swap files included.
 func runEditor(ctx context.Context, text []byte) (changed []byte, err error) {
-	file, err := os.CreateTemp("", "toolpark-*.json") // which nobody else may read
+	dir, err := os.MkdirTemp("", "toolpark-*") // which nobody else may read
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Close()); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "input.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
-	editor := exec.CommandContext(ctx, "sh", "-c", `${VISUAL:-${EDITOR:-vi}} "$1"`, "sh", file.Name())
+	editor := exec.CommandContext(ctx, "sh", "-c", `exec ${VISUAL:-${EDITOR:-vi}} "$1"`, "sh", file)
 	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
+	editor.Cancel = func() error { return editor.Process.Signal(syscall.SIGTERM) }
+	editor.WaitDelay = editorTime
 	if err := editor.Run(); err != nil {
 		return nil, fmt.Errorf("the editor failed: %w", err)
 	}
-	return os.ReadFile(file.Name())
+	return os.ReadFile(file)
 }

@@ -110,6 +110,7 @@ func TestAPersonDecidesAtATerminal(t *testing.T) {
 		require.Contains(t, out, "  digest "+w.InputDigest+"\n")
 		require.Contains(t, out, "  | {\n  |   \"command\": \"ls -la\"\n  | }\n")
 		require.Equal(t, 3, strings.Count(out, "[a]pprove"), "nothing is approved by another word")
+		require.Equal(t, 1, strings.Count(out, `"what?" is none of the letters in brackets`))
 		require.Equal(t, toolpark.Dispatched, o.task(w).Status)
 	})
 	t.Run("denies, with a reason", func(t *testing.T) {

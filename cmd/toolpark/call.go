@@ -38,7 +38,7 @@ type exitError struct {
 // Statuses of toolpark call beside 0: every call completed without an error.
 const (
 	exitCallFailed = 1 // a call failed, or its tool reported an error
-	exitNotCalled  = 2 // wrong usage, or the API refused or could not be reached
+	exitNotCalled  = 2 // wrong usage (exitMisused), or the API refused or could not be reached
 )
 
 func (e exitError) Error() string { return e.err.Error() }
@@ -246,24 +246,34 @@ func accepted(ctx context.Context, client *agent.Client, run agent.Run) (agent.R
 	return run, nil
 }
 
-// settledRound waits for the results. After two seconds it says now and then what it waits for.
+// settledRound waits for the results. After two seconds, and then ever more rarely, it says what it waits for.
 func settledRound(ctx context.Context, client *agent.Client, run string, number int) ([]agent.Task, error) {
 	began := time.Now()
-	for wait := 2 * time.Second; ; wait = 10 * time.Second {
+	for silence := 2 * time.Second; ; silence = longer(silence) {
 		var round agent.Round
-		err := persist(ctx, func() (err error) {
-			round, err = client.Round(ctx, run, number, wait)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read the results: %w", err)
-		}
-		if round.Settled {
-			return round.Results, nil
+		for until := time.Now().Add(silence); ; { // one long poll may be shorter
+			err := persist(ctx, func() (err error) {
+				round, err = client.Round(ctx, run, number, max(time.Until(until), 0))
+				return err
+			})
+			if err != nil {
+				return nil, fmt.Errorf("read the results: %w", err)
+			}
+			if round.Settled {
+				return round.Results, nil
+			}
+			if !time.Now().Before(until) {
+				break
+			}
 		}
 		fmt.Fprintf(os.Stderr, "toolpark: %s, run %s waits for %s\n",
 			time.Since(began).Round(time.Second), run, waitsFor(round.Results))
 	}
+}
+
+// longer is how long to say nothing next: 10 seconds, then twice as long each time, up to 2 minutes.
+func longer(silence time.Duration) time.Duration {
+	return min(max(2*silence, 10*time.Second), 2*time.Minute)
 }
 
 // persist repeats a request while the server cannot answer it.

@@ -179,7 +179,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 		"both ways":               {CallCmd{Name: "bash", File: list}, "not both"},
 		"no such file":            {CallCmd{File: "/no/such/file"}, "no such file"},
 		"a file of no calls":      {CallCmd{File: list}, "{id?, name, arguments}"},
-		"no credentials":          {CallCmd{Name: "bash", Credentials: "/no/such/file"}, "TOOLPARK_URL"},
+		"no credentials":          {CallCmd{Name: "bash", Credentials: "/no/such/file"}, "there is no credentials file /no/such/file"},
 		"bad credentials":         {CallCmd{Name: "bash", Credentials: list}, "read the credentials"},
 		"an absent server":        {CallCmd{Name: "bash", URL: nobody.URL, Token: "x"}, "connection refused"},
 		"an address that is none": {CallCmd{Name: "bash", URL: "http://no host", Token: "x"}, "unusable"},
@@ -205,20 +205,15 @@ func TestCredentialsOfTheFile(t *testing.T) {
 		url, agent, person string
 		runner             string
 	}{
-		"everything":       {Connection{}, "http://dev", "of the file", "m", "the runner"},
-		"its own server":   {Connection{URL: "http://dev"}, "http://dev", "of the file", "m", "the runner"},
-		"a token of mine":  {Connection{Token: "mine"}, "http://dev", "mine", "mine", ""},
-		"all of my own":    {Connection{URL: "http://prod", Token: "mine"}, "http://prod", "mine", "mine", ""},
-		"a foreign server": {Connection{URL: "http://prod"}, "", "", "", ""},
+		"everything":      {Connection{}, "http://dev", "of the file", "m", "the runner"},
+		"its own server":  {Connection{URL: "http://dev"}, "http://dev", "of the file", "m", "the runner"},
+		"a token of mine": {Connection{Token: "mine"}, "http://dev", "mine", "mine", ""},
+		"all of my own":   {Connection{URL: "http://prod", Token: "mine"}, "http://prod", "mine", "mine", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.connection.Credentials = file
 			client, used, err := test.connection.client(agentOf)
-			if test.url == "" {
-				require.ErrorContains(t, err, "TOOLPARK_TOKEN", "the file's token is for its own server")
-				return
-			}
 			require.NoError(t, err)
 			require.Equal(t, test.url, client.BaseURL)
 			require.Equal(t, test.agent, client.Token)
@@ -228,6 +223,46 @@ func TestCredentialsOfTheFile(t *testing.T) {
 			require.Equal(t, test.person, client.Token)
 		})
 	}
+}
+
+func TestWhatIsMissingToConnect(t *testing.T) {
+	t.Parallel()
+	absent := filepath.Join(t.TempDir(), "absent.json")
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "credentials.json")
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		return name
+	}
+	for name, test := range map[string]struct {
+		connection   Connection
+		says, silent string
+	}{
+		"nothing is given":            {Connection{Credentials: absent}, "no credentials file " + absent + ": toolpark dev writes one", ""},
+		"an address, and no file":     {Connection{Credentials: absent, URL: "http://prod"}, "bearer for http://prod; give a member's bearer", "--url"},
+		"a bearer, and no file":       {Connection{Credentials: absent, Token: "mine"}, "give the API's address", "--token"},
+		"another server's file":       {Connection{Credentials: file(`{"url":"http://dev","agent_token":"x"}`), URL: "http://prod"}, "are for http://dev, and go to no other server; for http://prod give", "--url"},
+		"a file without this bearer":  {Connection{Credentials: file(`{"url":"http://dev","member_token":"x"}`)}, "no bearer for this command", "--url"},
+		"a file without an address":   {Connection{Credentials: file(`{"agent_token":"x"}`)}, "has no url", "--token"},
+		"a file that serves no token": {Connection{Credentials: file(`{}`), URL: "http://prod"}, "for http://prod give a member's bearer", "--url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := test.connection.client(agentOf)
+			require.ErrorContains(t, err, test.says)
+			if test.silent != "" {
+				require.NotContains(t, err.Error(), test.silent, "it was given, or is no help")
+			}
+		})
+	}
+}
+
+func TestACallSpeaksEverMoreRarely(t *testing.T) {
+	t.Parallel()
+	var silences []string
+	for silence := 2 * time.Second; len(silences) < 7; silence = longer(silence) {
+		silences = append(silences, silence.String())
+	}
+	require.Equal(t, []string{"2s", "10s", "20s", "40s", "1m20s", "2m0s", "2m0s"}, silences)
 }
 
 func TestStateOfARunner(t *testing.T) {

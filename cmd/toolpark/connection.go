@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json/v2"
 	"errors"
 	"fmt"
@@ -48,9 +49,32 @@ func (c Connection) client(who func(credentials) string) (client *agent.Client, 
 		client.Token, used = who(file), file
 	}
 	if client.BaseURL == "" || client.Token == "" {
-		return nil, used, fmt.Errorf("set TOOLPARK_URL and TOOLPARK_TOKEN, or start toolpark dev, which writes %s", c.Credentials)
+		return nil, used, c.missing(file, err != nil)
 	}
 	return client, used, nil
+}
+
+// missing says which of address and bearer is not known, and why the credentials file does not help.
+func (c Connection) missing(file credentials, absent bool) error {
+	const (
+		address = "the API's address, as TOOLPARK_URL or --url"
+		bearer  = "a member's bearer, as TOOLPARK_TOKEN or --token"
+	)
+	switch {
+	case absent && c.URL == "" && c.Token == "":
+		return fmt.Errorf("there is no credentials file %s: toolpark dev writes one; for another server, give %s, and %s",
+			c.Credentials, address, bearer)
+	case absent && c.URL == "":
+		return fmt.Errorf("there is no credentials file %s that would have the API's address; give %s", c.Credentials, address)
+	case absent:
+		return fmt.Errorf("there is no credentials file %s that would have a bearer for %s; give %s", c.Credentials, c.URL, bearer)
+	case c.URL != "" && c.URL != file.URL:
+		return fmt.Errorf("the bearers in %s are for %s, and go to no other server; for %s give %s",
+			c.Credentials, cmp.Or(file.URL, "no server"), c.URL, bearer)
+	case file.URL == "":
+		return fmt.Errorf("the credentials file %s has no url; give %s", c.Credentials, address)
+	}
+	return fmt.Errorf("the credentials file %s has no bearer for this command; give %s", c.Credentials, bearer)
 }
 
 func agentOf(file credentials) string  { return file.AgentToken }

@@ -32,7 +32,7 @@ type PersonFlags struct {
 type Look struct {
 	InRun  string        `name:"run" placeholder:"ID" help:"Only what waits in this run."`
 	MinAge time.Duration `placeholder:"DURATION" help:"Only what waits for at least so long, such as 10m."`
-	Watch  bool          `help:"Go on, and look every 2 seconds."`
+	Watch  bool          `help:"Go on, and look every 2 seconds. What was skipped is not offered again."`
 }
 
 // watchEvery is how long --watch waits between two looks.
@@ -41,7 +41,7 @@ const watchEvery = 2 * time.Second
 // Statuses of toolpark approvals and toolpark asks beside 0.
 const (
 	exitNotDecided = 1 // a decision or an answer did not take, or the approved call could not run
-	exitNoAnswer   = 2 // wrong usage, or the API refused or could not be reached
+	exitNoAnswer   = 2 // wrong usage (exitMisused), or the API refused or could not be reached
 )
 
 // desk is where a person sees what waits, and decides.

@@ -36,12 +36,28 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	var c cli
-	command := kong.Parse(&c,
+	parser := kong.Must(&c,
 		kong.Name("toolpark"),
-		kong.Description("Durable tool calls for AI agents."),
+		kong.Description("Durable tool calls for AI agents. The exit status is 2 when the command line or a setting is wrong."),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
-	command.FatalIfErrorf(plain(command.Run()))
+	command, err := parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(misused(err))
+	parser.FatalIfErrorf(plain(command.Run()))
+}
+
+// exitMisused is the status of every command that is called in a wrong way.
+const exitMisused = 2
+
+// misused gives an error of the command line that status, unless a hook gave it another.
+func misused(err error) error {
+	if err == nil {
+		return nil
+	}
+	if own, ok := errors.AsType[exitError](err); ok {
+		return own
+	}
+	return exitError{exitMisused, err}
 }
 
 // plain leaves out the cause of a failure whose message says all that its reader can mend.

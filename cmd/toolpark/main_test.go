@@ -66,29 +66,43 @@ func TestWrongSettingsStopTheStart(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no database":         {[]string{secret}, []string{"api"}, "--database-url"},
-		"no claim secret":     {[]string{database}, []string{"api"}, "TOOLPARK_CLAIM_SECRET"},
-		"a short secret":      {[]string{database, "TOOLPARK_CLAIM_SECRET=c2hvcnQ="}, []string{"api"}, "32 bytes"},
-		"no connections":      {[]string{database, secret}, []string{"api", "--database-connections=0"}, "at least 1"},
-		"an unknown level":    {[]string{database, secret, "TOOLPARK_LOG_LEVEL=loud"}, []string{"api"}, "log-level"},
-		"no bearer":           {nil, []string{"runner", "--dir=.", "--url=http://127.0.0.1:1"}, "TOOLPARK_EXECUTOR_TOKEN"},
-		"a bearer in sight":   {nil, []string{"runner", "--dir=.", "--url=http://127.0.0.1:1", "--token=x"}, "--token"},
-		"an agent alone":      {[]string{database}, []string{"admin", "member", "create", "agent", "bot"}, "--steward"},
-		"an unknown command":  {nil, []string{"fly"}, "fly"},
-		"two owners":          {[]string{database}, []string{"admin", "credential", "create", "--member=a", "--executor=b"}, "--member"},
-		"no retention":        {[]string{database}, []string{"admin", "retention", "set"}, "--days N, or --keep"},
-		"two retentions":      {[]string{database}, []string{"admin", "retention", "set", "--days=3", "--keep"}, "--keep"},
-		"no day kept":         {[]string{database}, []string{"admin", "retention", "set", "--days=0"}, "1 to 36500"},
-		"a broken connection": {[]string{"DATABASE_URL=postgres://%zz"}, []string{"admin", "account", "list"}, "parse"},
+		"no command":         {nil, nil, "expected one of"},
+		"an unknown flag":    {nil, []string{"approvals", "--nonsense"}, "--nonsense"},
+		"no argument":        {nil, []string{"approvals", "approve"}, "<call>"},
+		"half a reference":   {nil, []string{"asks", "answer", "one", "two"}, "expected RUN/KEY"},
+		"no number":          {[]string{database, secret, "TOOLPARK_DATABASE_CONNECTIONS=many"}, []string{"api"}, "many"},
+		"no database":        {[]string{secret}, []string{"api"}, "--database-url"},
+		"no claim secret":    {[]string{database}, []string{"api"}, "TOOLPARK_CLAIM_SECRET"},
+		"a short secret":     {[]string{database, "TOOLPARK_CLAIM_SECRET=c2hvcnQ="}, []string{"api"}, "32 bytes"},
+		"no connections":     {[]string{database, secret}, []string{"api", "--database-connections=0"}, "at least 1"},
+		"an unknown level":   {[]string{database, secret, "TOOLPARK_LOG_LEVEL=loud"}, []string{"api"}, "log-level"},
+		"no bearer":          {nil, []string{"runner", "--dir=.", "--url=http://127.0.0.1:1"}, "TOOLPARK_EXECUTOR_TOKEN"},
+		"a bearer in sight":  {nil, []string{"runner", "--dir=.", "--url=http://127.0.0.1:1", "--token=x"}, "--token"},
+		"an agent alone":     {[]string{database}, []string{"admin", "member", "create", "agent", "bot"}, "--steward"},
+		"an unknown command": {nil, []string{"fly"}, "fly"},
+		"two owners":         {[]string{database}, []string{"admin", "credential", "create", "--member=a", "--executor=b"}, "--member"},
+		"no retention":       {[]string{database}, []string{"admin", "retention", "set"}, "--days N, or --keep"},
+		"two retentions":     {[]string{database}, []string{"admin", "retention", "set", "--days=3", "--keep"}, "--keep"},
+		"no day kept":        {[]string{database}, []string{"admin", "retention", "set", "--days=0"}, "1 to 36500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stdout, stderr, code := run(t, test.env, test.args...)
-			require.NotZero(t, code)
+			require.Equal(t, exitMisused, code)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, test.want)
 			require.Equal(t, 1, strings.Count(stderr, "\n"), "one sentence:\n%s", stderr)
 		})
+	}
+}
+
+func TestAnAbsentDatabaseIsNoMisuse(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://%zz", "postgres://nobody@127.0.0.1:1/none"} {
+		stdout, stderr, code := run(t, []string{"DATABASE_URL=" + url}, "admin", "account", "list")
+		require.Equal(t, 1, code)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "toolpark: error: ")
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -59,8 +61,14 @@ type step struct {
 	typed string
 }
 
-// atTerminal runs toolpark at a terminal, where a person types.
+// atTerminal runs toolpark at a terminal, where a person types, to its end.
 func (o *office) atTerminal(env []string, command string, steps ...step) {
+	o.t.Helper()
+	require.NoError(o.t, o.typing(env, command, steps...).Wait())
+}
+
+// typing is toolpark at a terminal after a person typed.
+func (o *office) typing(env []string, command string, steps ...step) *exec.Cmd {
 	o.t.Helper()
 	keys, tty := openTerminal(o.t)
 	process := newCommand(o.t, append([]string{"TOOLPARK_URL=" + o.URL, "TOOLPARK_TOKEN=" + o.Admin.Token}, env...), command)
@@ -83,7 +91,7 @@ func (o *office) atTerminal(env []string, command string, steps ...step) {
 		_, err := keys.WriteString(step.typed)
 		require.NoError(o.t, err)
 	}
-	require.NoError(o.t, process.Wait())
+	return process
 }
 
 func TestApprovalsAtARealTerminal(t *testing.T) {
@@ -97,6 +105,28 @@ func TestApprovalsAtARealTerminal(t *testing.T) {
 	)
 	require.JSONEq(t, `{"command":"pwd"}`, string(o.task(first).ToolInput))
 	require.Equal(t, toolpark.Failed, o.task(second).Status)
+}
+
+func TestAnEditorLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t)
+	w := o.hold(`{"command":"ls"}`)
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		temporary, script := t.TempDir(), filepath.Join(t.TempDir(), "editor")
+		require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\ntouch \"$1~\"\necho it edits\nexec sleep 600\n"), 0o700))
+		process := o.typing([]string{"EDITOR=" + script, "TMPDIR=" + temporary}, "approvals",
+			step{"[q]uit? ", 1, "e\n"}, step{"it edits", 1, ""})
+		left, err := filepath.Glob(filepath.Join(temporary, "*", "*"))
+		require.NoError(t, err)
+		require.Len(t, left, 2)
+		require.NoError(t, process.Process.Signal(signal))
+		require.Error(t, process.Wait())
+		require.Equal(t, exitNoAnswer, process.ProcessState.ExitCode())
+		left, err = filepath.Glob(filepath.Join(temporary, "*"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+	require.Equal(t, toolpark.NeedsApproval, o.task(w).Status)
 }
 
 func TestAsksAtARealTerminal(t *testing.T) {

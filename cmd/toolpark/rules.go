@@ -22,7 +22,7 @@ func sandboxRules() []agent.ApprovalRule {
 	return []agent.ApprovalRule{
 		{Tool: "read|grep|glob", Verdict: "allow"},
 		{Tool: "write|edit", Verdict: "allow"},
-		{Tool: "write|edit", Path: "path", Match: new(".*"), Verdict: "ask"}, // .git, .env, ../
+		{Tool: "write|edit", Path: "path", Match: new(".*"), Verdict: "ask"}, // .git, .env, and ./ and ../ too, which no glob tells apart
 		{Tool: "write|edit", Path: "path", Match: new("*/.*"), Verdict: "ask"},
 		{Tool: "bash", Verdict: "ask"},
 		{Tool: "bash", Path: "command", Match: new("*rm -rf /*"), Verdict: "deny", Reason: beyond},

@@ -7,8 +7,8 @@ import (
 
 // Answer is what somebody answers to a question.
 type Answer struct {
-	Text              string         // what a model reads
-	StructuredContent jsontext.Value // for programs: of a question with options, the chosen option or a list of them; nil for none
+	Text              string         // what a model reads: of several options one on each line; without it a model reads nothing
+	StructuredContent jsontext.Value // for programs alone, beside Text: the chosen option, or with Multi a list of them; nil for none
 	Failed            bool           // the question cannot be answered; the task fails, and Text says why
 }
 
