@@ -178,6 +178,8 @@ func TestAKernelToolThatWritesIsHeld(t *testing.T) {
 	require.Equal(t, "kernel", waiting[0].TargetName)
 
 	s.decide(s.Admin, ref, "approve", `{"input":{"text":"Which?"}}`).refused(http.StatusUnprocessableEntity, toolpark.CodeValidationFailed)
+	blank := s.decide(s.Admin, ref, "approve", `{"input":{"prompt":"  "}}`).refused(http.StatusUnprocessableEntity, toolpark.CodeValidationFailed)
+	require.Equal(t, "/input/prompt", blank.text("/error/pointer"))
 	approved := s.decide(s.Admin, ref, "approve", `{"input":{"prompt":"Red or blue?","options":["red","blue"]}}`).ok(http.StatusOK)
 	require.EqualValues(t, toolpark.Running, approved.text("/task/status"))
 	question := runner.Ref{Run: run, TaskKey: ref.TaskKey + "-ask-1", Generation: 1}

@@ -181,8 +181,9 @@ func TestACanceledRetryTellsTheClaimantOfThatGeneration(t *testing.T) {
 	s := newScene(t, kerneltest.Entry("bash", kerneltest.Writes))
 	run := s.run()
 	stream := s.listen("/executor/events", s.Box.Token)
-	ref, _ := s.failed(run, "bash")
-	require.Contains(t, next(t, stream), `"generation":1`)
+	ref := s.call(run, "bash", `{}`)
+	require.Contains(t, next(t, stream), `"generation":1`) // what is claimed before it can be told is not told
+	s.report(ref, s.claim(ref), `"content":"no","outcome":"failed"`).ok(http.StatusOK)
 	_, err := s.Agent.Retry(t.Context(), run, ref.TaskKey)
 	require.NoError(t, err)
 	require.Contains(t, next(t, stream), `work_available {"run_public_id":"`+run+`","task_key":"r1t0","generation":2}`)

@@ -199,12 +199,20 @@ func TestAModelWaits(t *testing.T) {
 	})
 
 	t.Run("for nothing", func(t *testing.T) {
-		for _, key := range []string{"r99t0", "Not a key", strings.Repeat("k", 256)} {
+		for _, key := range []string{"r99t0", strings.Repeat("k", 256)} {
 			task := s.result(run, "wait", fmt.Sprintf(`{"task":%q}`, key))
 			require.Equal(t, toolpark.Completed, task.Status)
 			require.True(t, task.IsError)
 			require.Contains(t, task.Output, "no task")
 			require.Contains(t, task.Output, key)
+		}
+	})
+
+	t.Run("for what is no key, which operators would read", func(t *testing.T) {
+		for _, key := range []string{"Not a key", "[release it](https://evil.example)", "r1t0\n"} {
+			task := s.result(run, "wait", fmt.Sprintf(`{"task":%q}`, key))
+			require.Equal(t, toolpark.Failed, task.Status)
+			require.Equal(t, toolpark.ErrInvalidToolInput, task.Error.Key)
 		}
 	})
 

@@ -175,6 +175,29 @@ func TestAWorkflowStartsHoweverLongTheNamesAre(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, summary, "𝒯𝒯𝒯")
 	require.Contains(t, summary, " → 箱箱箱")
+	require.LessOrEqual(t, len(summary), 400, "what servers keep of a summary")
+}
+
+// The Web UI shows summaries and details as Markdown.
+func TestNoNameIsMarkup(t *testing.T) {
+	t.Parallel()
+	s := closedShop(t)
+	const name = "[free](https://evil.example)<b>`x`"
+	box := s.Executor(toolpark.Runner, "![box](https://evil.example/?leak)", toolpark.AccountWide)
+	s.Serve(box, kerneltest.Entry(name, kerneltest.ReadOnly))
+	task := s.Step(s.run, box, name, `{}`, time.Hour)
+	s.started(task)
+	seen := s.describe(task.WorkflowID())
+	summary, err := seen.GetStaticSummary()
+	require.NoError(t, err)
+	details, err := seen.GetStaticDetails()
+	require.NoError(t, err)
+	for _, text := range []string{summary, details} {
+		require.NotContains(t, text, "](")
+		require.NotContains(t, text, "https://")
+		require.NotContains(t, text, "<b>")
+	}
+	require.Equal(t, name, keywords(seen)["ToolparkTool"], "what is searched for is spelled as it is served")
 }
 
 // found waits until a visibility query finds exactly the task, and nothing else of its queue.

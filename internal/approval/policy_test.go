@@ -217,7 +217,7 @@ func TestToolNames(t *testing.T) {
 		{"bash", "Bash", false},
 		{"bash", "bash2", false},
 		{"read|bash|write", "bash", true},
-		{"read|write", "read|write", false},
+		{"read|write", "read|write", true},
 		{"read|w*e", "write", true},
 		{"*", "logs.search", true},
 		{"logs.*", "logs.search", true},

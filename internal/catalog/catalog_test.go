@@ -125,6 +125,7 @@ func TestBoundsOfInputsAreInTheSchemas(t *testing.T) {
 		{catalog.HumanAsk, `{"options":["a"]}`, false},
 		{catalog.GraphWait, `{"task":"r1t0"}`, true},
 		{catalog.GraphWait, `{"task":""}`, false},
+		{catalog.GraphWait, `{"task":"r1 t0"}`, false},
 		{catalog.GraphWait, `{"task":1}`, false},
 		{catalog.GraphWait, `{}`, false},
 		{catalog.GraphWait, `{"task":"r1t0","timeout_ms":5}`, false},

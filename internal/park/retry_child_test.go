@@ -39,18 +39,45 @@ func TestAChildIsRetriedOnceItsCallHasSettled(t *testing.T) {
 	require.Equal(t, toolpark.Completed, w.Row().Status)
 }
 
-func TestAChildRetriedBesideItsCallTellsItNothing(t *testing.T) {
+// A call and the call that it made would do the same work under the same idempotency key.
+func TestACallAndWhatItMadeAreNotRetriedBesideEachOther(t *testing.T) {
 	t.Parallel()
-	w := newWaiting(t)
-	w.uncertain(w.child)
-	require.NoError(t, w.step())
-	require.NoError(t, w.retry(w.child))
-	require.NoError(t, w.retry(w.Task))
-	require.NoError(t, w.stepOf(w.Task, 2))
-	require.NoError(t, w.report(w.claim(w.child)))
-	require.NoError(t, w.stepOf(w.child, 2))
-	require.Equal(t, toolpark.Completed, w.child.Row().Status)
-	w.nothingStaged(w.Task)
-	require.NoError(t, w.stepOf(w.Task, 2))
-	require.Equal(t, toolpark.Running, w.Row().Status, "it waits for the child of its own generation")
+	failed := func(t *testing.T) *wrapper {
+		w := newWaiting(t)
+		w.uncertain(w.child)
+		require.NoError(t, w.step())
+		return w
+	}
+
+	t.Run("while what it made lives again", func(t *testing.T) {
+		t.Parallel()
+		w := failed(t)
+		require.NoError(t, w.retry(w.child))
+		require.Equal(t, toolpark.CodeNotRetryable, code(w.retry(w.Task)))
+		require.NoError(t, w.report(w.claim(w.child)))
+		require.NoError(t, w.stepOf(w.child, 2))
+		w.nothingStaged(w.Task)
+		require.NoError(t, w.retry(w.Task))
+	})
+
+	t.Run("at the same moment", func(t *testing.T) {
+		t.Parallel()
+		for _, childFirst := range []bool{true, false} {
+			w := failed(t)
+			first, second := func() error { return w.retry(w.child) }, func() error { return w.retry(w.Task) }
+			if !childFirst {
+				first, second = second, first
+			}
+			won, lost := w.atRun(w.Task, first, second)
+			require.NoError(t, won)
+			require.Equal(t, toolpark.CodeNotRetryable, code(lost))
+		}
+	})
+
+	t.Run("once the call was given up", func(t *testing.T) {
+		t.Parallel()
+		w := failed(t)
+		require.NoError(t, w.abandon(w.Task))
+		require.Equal(t, toolpark.CodeNotRetryable, code(w.retry(w.child)))
+	})
 }

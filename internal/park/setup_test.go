@@ -83,8 +83,10 @@ func textReport(text string) envelope.Fields {
 }
 
 // inOrder makes first and second meet at a lock: it takes the lock, lets first wait for it, then
-// second, and releases it when during is over. Postgres serves them in this order.
-func (l *lot) inOrder(lock string, args []any, during time.Duration, first, second func() error) (firstErr, secondErr error) {
+// second, does what is to be done meanwhile, and releases it when during is over. Postgres serves them in this order.
+func (l *lot) inOrder(
+	lock string, args []any, during time.Duration, first, second func() error, meanwhile ...func(),
+) (firstErr, secondErr error) {
 	l.T.Helper()
 	ctx := l.T.Context()
 	conn, err := pgx.Connect(ctx, l.Database)
@@ -103,6 +105,9 @@ func (l *lot) inOrder(lock string, args []any, during time.Duration, first, seco
 		l.waiting(2, two)
 	} else {
 		two <- nil
+	}
+	for _, do := range meanwhile {
+		do()
 	}
 	if left := during - time.Since(began); left > 0 {
 		time.Sleep(left) // the clock itself is what the test is about

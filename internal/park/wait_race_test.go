@@ -144,29 +144,6 @@ func TestAWaitMeetsTheSettlementOfItsTask(t *testing.T) {
 		l.noDeadlock()
 	})
 
-	t.Run("its task lives again before the wait looks", func(t *testing.T) {
-		t.Parallel()
-		l := newLot(t)
-		target := l.author(time.Hour)
-		wait := l.waitFor(target)
-		require.NoError(t, l.advance(wait))
-		_, err := l.Park.StageCommit(t.Context(), l.runner.As(l.Account), target.TaskID, l.claim(target),
-			envelope.Fields{Content: jsontext.Value(`"no"`), Outcome: jsontext.Value(`"failed"`)})
-		require.NoError(t, err)
-		require.NoError(t, l.advance(target))
-		_, err = l.Park.Retry(t.Context(), target.TaskID)
-		require.NoError(t, err)
-		require.NoError(t, l.advance(wait))
-		require.Equal(t, toolpark.Running, wait.Row().Status)
-		require.NoError(t, l.stage(target, l.claim(target), "done"))
-		a, err := l.Park.Advance(t.Context(), target.TaskID, 2, false)
-		require.NoError(t, err)
-		require.Equal(t, wait.Key, a.Nudge[0].Key)
-		require.NoError(t, l.advance(wait))
-		require.JSONEq(t, fmt.Sprintf(`{"generation":2,"is_error":false,"status":"completed","task":%q}`, target.Key),
-			string(wait.Row().StructuredContent))
-	})
-
 	t.Run("the nudges name those who wait, and none that has settled", func(t *testing.T) {
 		t.Parallel()
 		l := newLot(t)
@@ -243,6 +220,52 @@ func TestAWaitMeetsItsDeadline(t *testing.T) {
 		require.NoError(t, l.DB.Started(t.Context(), []toolpark.GenerationID{first(wait)}))
 		require.True(t, l.due(wait), "its alarm still rings")
 	})
+}
+
+// A wait that begins while the settlement of its task waits for the lock of another one is woken like the others.
+func TestAWaitBeginsWhileItsTaskSettles(t *testing.T) {
+	t.Parallel()
+	l := newLot(t)
+	target := l.reported()
+	earlier := l.UnstartedSteps(l.run, l.runner, park.NewStep{Key: "a", Wait: &park.WaitStep{Task: target.Key}})[0]
+	require.NoError(t, l.advance(earlier))
+	var later *kerneltest.Task
+	settled, _ := l.inOrder(lockTask, []any{earlier.Run, earlier.Key}, 0, l.stepping(target), nil, func() {
+		later = l.UnstartedSteps(l.run, l.runner, park.NewStep{Key: "z", Wait: &park.WaitStep{Task: target.Key}})[0]
+		require.NoError(t, l.advance(later))
+	})
+	require.NoError(t, settled)
+	require.Equal(t, toolpark.Completed, target.Row().Status)
+	require.True(t, l.due(earlier))
+	require.True(t, l.due(later))
+	require.NoError(t, l.advance(later))
+	l.tells(later, target)
+}
+
+// A task that is retried before a wait has looked has settled all the same.
+func TestATaskIsRetriedBeforeItsWaitLooks(t *testing.T) {
+	t.Parallel()
+	l := newLot(t)
+	target := l.author(time.Hour)
+	wait, unstarted := l.waitFor(target), l.waitFor(target)
+	require.NoError(t, l.advance(wait))
+	l.uncertain(target)
+	require.True(t, l.due(wait))
+	require.NoError(t, l.retry(target))
+	later := l.waitFor(target)
+	for _, task := range []*kerneltest.Task{wait, unstarted, later} {
+		require.NoError(t, l.advance(task))
+	}
+	for _, task := range []*kerneltest.Task{wait, unstarted} {
+		row := task.Row()
+		require.Equal(t, toolpark.Completed, row.Status)
+		require.Contains(t, string(row.StructuredContent), `"generation":1,"is_error":false,"status":"uncertain"`)
+	}
+	require.Equal(t, toolpark.Running, later.Row().Status, "it waits for the generation that it found")
+	require.NoError(t, l.stage(target, l.claim(target), "done"))
+	require.NoError(t, l.stepOf(target, 2))
+	require.NoError(t, l.advance(later))
+	require.Contains(t, string(later.Row().StructuredContent), `"generation":2,"is_error":false,"status":"completed"`)
 }
 
 // TestEverybodyWaitsForEverybody has tasks that wait for each other, in circles, in chains and above a tool_call, all
