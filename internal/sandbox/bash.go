@@ -121,6 +121,10 @@ func (s *Sandbox) environment(call runner.Call) []string {
 		"TOOLPARK_IDEMPOTENCY_KEY="+call.IdempotencyKey)
 }
 
+// gated BASH COMMAND begins a command once it is told to, on file 3, and not at all when whoever was to tell it is
+// gone: until its watchdog is there nothing would end it.
+const gated = `read -r _ <&3 || exit; exec 3<&-; exec "$0" -c "$1"`
+
 // killGroup PID is for the death of this program: nothing of a command's process group outlives it.
 const killGroup = `kill -s KILL -- "-$1"`
 
@@ -134,7 +138,14 @@ func (s *Sandbox) execute(ctx context.Context, command string, environment []str
 		return -1, err
 	}
 	defer read.Close()
-	cmd := exec.CommandContext(ctx, s.bash, "-c", command)
+	gate, open, err := os.Pipe()
+	if err != nil {
+		_ = write.Close()
+		return -1, err
+	}
+	defer open.Close()
+	cmd := exec.CommandContext(ctx, s.bash, "-c", gated, s.bash, command)
+	cmd.ExtraFiles = []*os.File{gate}
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, environment, write, write
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the session leads a process group of its own
 	cmd.Cancel = func() error {
@@ -145,7 +156,7 @@ func (s *Sandbox) execute(ctx context.Context, command string, environment []str
 	}
 	cmd.WaitDelay = termGrace
 	err = cmd.Start()
-	_ = write.Close()
+	_, _ = write.Close(), gate.Close()
 	if err != nil {
 		return -1, err
 	}
@@ -155,6 +166,7 @@ func (s *Sandbox) execute(ctx context.Context, command string, environment []str
 		_ = cmd.Wait()
 		return -1, err
 	}
+	_, _ = open.WriteString("\n") // a command that was killed meanwhile is waited for below
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
