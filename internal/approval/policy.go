@@ -36,10 +36,10 @@ const (
 
 // What decided about a call, as the task's record of its approval names it.
 const (
-	ByMode   = "mode"
-	ByRule   = "rule"
-	ByAuthor = "author" // it was authored through the append door
-	ByKernel = "kernel" // it is the kernel's own, or a kernel tool that harms nothing
+	ByMode   = toolpark.ApprovedByMode
+	ByRule   = toolpark.ApprovedByRule
+	ByAuthor = toolpark.ApprovedByAuthor // it was authored through the append door
+	ByKernel = toolpark.ApprovedByKernel // it is the kernel's own, or a kernel tool that harms nothing
 )
 
 // Call is a call to decide about.
