@@ -209,6 +209,7 @@ func (s *scene) over(runs ...string) {
 	for _, run := range runs {
 		require.NoError(s, s.Agent.Complete(ctx, run))
 	}
+	s.DB.Pool.Reset() // a server that was killed has left connections behind that are of no use
 	require.NoError(s, proctest.AuditDatabase(ctx, s.DB))
 	temporal, err := client.DialContext(ctx, client.Options{HostPort: s.Temporal, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	require.NoError(s, err)
