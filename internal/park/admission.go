@@ -71,11 +71,12 @@ func cross(t *postgres.NewTask, run *postgres.LockedRun, d approval.Decision) {
 		t.Approval = &toolpark.Approval{Origin: d.Origin, DecidedAt: run.Now, Reason: d.Reason}
 	}
 	switch d.Verdict {
-	case approval.Deny:
-		fail(t, toolpark.TaskError{Key: toolpark.ErrApprovalDenied, Detail: d.Reason})
+	case approval.Allow:
 	case approval.Ask:
 		hold := d.Hold.Milliseconds()
 		t.Status, t.HoldMS = toolpark.NeedsApproval, &hold
+	default: // what nobody has decided about is denied, too
+		fail(t, toolpark.TaskError{Key: toolpark.ErrApprovalDenied, Detail: d.Reason})
 	}
 }
 

@@ -100,7 +100,7 @@ func (p *Park) AppendSteps(ctx context.Context, m toolpark.Member, run *postgres
 				key = fmt.Sprintf("s%d-%s-%d", a.run.Appends+1, step.verb(), i)
 			}
 			t, refusal := authored(run, step, taken, &addresses)
-			if refusal == nil {
+			if refusal == nil && step.Tool != nil { // questions and waits cross no such stage
 				refusal = crossAuthored(&t, a.run, decisions[i])
 			}
 			if refusal == nil && taken[key] {

@@ -47,7 +47,7 @@ func (p *Park) Retry(ctx context.Context, id toolpark.TaskID) (*toolpark.Task, e
 			return refusal
 		}
 		if task.Generation != before {
-			return toolpark.Errorf(toolpark.CodeNotRetryable, "The task was retried, and failed again, at the same moment; read it.")
+			return toolpark.Errorf(toolpark.CodeNotRetryable, "The task has only just failed; read it, then retry it.")
 		}
 		if next, err = p.again(ctx, tx, run, &task.Task, decided); err != nil {
 			return err
@@ -66,18 +66,22 @@ func (p *Park) Retry(ctx context.Context, id toolpark.TaskID) (*toolpark.Task, e
 }
 
 // decideAgain lets a call cross the stage of approval as it was asked last, before any lock is taken: what a task has
-// run with does not change once it has settled. Another kind of task crosses none.
+// run with does not change once it has settled. Another kind of task crosses none. The generation is the one that was
+// decided about; 0 when there was nothing to decide yet.
 func (p *Park) decideAgain(ctx context.Context, id toolpark.TaskID) (generation int, decided approval.Decision, err error) {
 	task, err := p.DB.TaskDetail(ctx, id)
 	if err != nil {
 		return 0, decided, err
 	}
-	if task.Kind != toolpark.KindTool || !task.Status.Failure() {
+	if !task.Status.Failure() {
+		return 0, decided, nil
+	}
+	if task.Kind != toolpark.KindTool {
 		return task.Generation, decided, nil
 	}
 	run, err := postgres.FindRun(ctx, p.DB.Pool, id.Account, id.Run)
 	if err != nil || run.ContextHash == nil {
-		return task.Generation, decided, err
+		return 0, decided, err
 	}
 	policy, err := p.policy(ctx, p.DB.Pool, run)
 	if err != nil {

@@ -167,3 +167,17 @@ func TestARetryMeetsTheLastSettleOfItsRound(t *testing.T) {
 		require.Equal(t, "round_settled", events[len(events)-1])
 	}
 }
+
+// A retry that was asked for while the task lived has not crossed the stage of approval: it must not go on.
+func TestARetryMeetsTheFailureOfItsTask(t *testing.T) {
+	t.Parallel()
+	l := newLot(t)
+	task := l.author(time.Hour)
+	l.claim(task)
+	l.expireIn(task, 0)
+	settled, retried := l.atTask(task, func() error { return l.advance(task) }, func() error { return l.retry(task) })
+	require.NoError(t, settled)
+	require.Equal(t, toolpark.CodeNotRetryable, code(retried))
+	require.Equal(t, toolpark.Uncertain, task.Row().Status)
+	require.NoError(t, l.retry(task))
+}

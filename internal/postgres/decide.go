@@ -84,13 +84,19 @@ func Dispatch(tx *Tx, task *LockedTask, edited jsontext.Value, unlisted *[]uuid.
 			*unlisted, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
 		})
-	if len(task.AddressedTo) > 0 {
-		batch.Queue(`
-			INSERT INTO deliveries (executor_id, run_id, task_key, generation, account_id, dispatched_at)
-			SELECT executor_id, $2, $3, $4, $1, $6 FROM unnest($5::uuid[]) AS d(executor_id)`,
-			id.Account, id.Run, id.Key, task.Generation, task.AddressedTo, task.DispatchedAt)
-	}
+	queueDelivery(batch, id, task.Generation, task.AddressedTo, *task.DispatchedAt)
 	tellRun(batch, id, taskStatus(id.Key, task.Generation, task.Status))
+}
+
+// queueDelivery lists a generation of a task at executors, if there are any.
+func queueDelivery(batch *pgx.Batch, id toolpark.TaskID, generation int, executors []uuid.UUID, at time.Time) {
+	if len(executors) == 0 {
+		return
+	}
+	batch.Queue(`
+		INSERT INTO deliveries (executor_id, run_id, task_key, generation, account_id, dispatched_at)
+		SELECT executor_id, $2, $3, $4, $1, $6 FROM unnest($5::uuid[]) AS d(executor_id)`,
+		id.Account, id.Run, id.Key, generation, executors, at)
 }
 
 // tellRun writes an event of a task's run; it locks the run's row last.

@@ -38,12 +38,7 @@ func Renew(tx *Tx, task *LockedTask, run *LockedRun, next *NewTask, reopens bool
 		FROM task_payloads
 		WHERE account_id = $1 AND run_id = $2 AND task_key = $3 AND generation = $5`,
 		id.Account, id.Run, id.Key, generation, task.Generation)
-	if listed := next.Listed(); len(listed) > 0 {
-		batch.Queue(`
-			INSERT INTO deliveries (executor_id, run_id, task_key, generation, account_id, dispatched_at)
-			SELECT executor_id, $2, $3, $4, $1, $6 FROM unnest($5::uuid[]) AS d(executor_id)`,
-			id.Account, id.Run, id.Key, generation, listed, run.Now)
-	}
+	queueDelivery(batch, id, generation, next.Listed(), run.Now)
 	// A frame that came while the generation before was settling would be shown as this one's.
 	batch.Queue(`DELETE FROM progress WHERE run_id = $1 AND task_key = $2`, id.Run, id.Key)
 	events := birthOf(id.Key, generation, next.Status)
